@@ -1,0 +1,196 @@
+# libherd: the library, its header, its tests and its installation. `make help` lists the targets.
+#
+# Cargo compiles the Rust sources; everything a C program or a packager sees is made here, in build/.
+
+# What a packager may override: make PREFIX=/usr LIBDIR=/usr/lib/x86_64-linux-gnu DESTDIR=... install
+PREFIX     ?= /usr/local
+LIBDIR     ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+DESTDIR    ?=
+CFLAGS     ?= -O2 -g
+CXXFLAGS   ?= -O2 -g
+CARGO      ?= cargo
+OBJCOPY    ?= objcopy
+NM         ?= nm
+PKG_CONFIG ?= pkg-config
+INSTALL    ?= install
+BUILD       = build
+T           =
+
+# The version has one home, Cargo.toml, and the ABI number has one, build.rs.
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+ABI     := $(shell sed -n 's/^const ABI: u32 = \([0-9]*\);/\1/p' build.rs)
+REAL    := libherd.so.$(VERSION)
+SONAME  := libherd.so.$(ABI)
+
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+RELEASE    := $(TARGET_DIR)/$(CARGO_BUILD_TARGET:%=%/)release
+SOURCES    := Cargo.toml Cargo.lock build.rs $(shell find src -name '*.rs')
+LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
+
+.DELETE_ON_ERROR:
+.SUFFIXES:
+.PHONY: all lib examples demo test test-tools header header-check install uninstall clean help FORCE
+
+all: lib examples ## build the libraries and the examples into build/
+lib: $(LIBS)
+
+# --- The libraries ---------------------------------------------------------------------------
+
+# `cargo rustc` rather than `cargo build`: without the rlib among the crate types, cargo applies
+# fat LTO, and rustc tells which system libraries the static library needs.
+$(BUILD)/native-static-libs: $(SOURCES)
+	@mkdir -p $(BUILD)
+	$(CARGO) rustc --release --locked --lib --target-dir $(TARGET_DIR) --crate-type cdylib,staticlib \
+		-- --print native-static-libs=$(RELEASE)/native-static-libs
+	cp $(RELEASE)/native-static-libs $@
+
+$(BUILD)/$(REAL): $(BUILD)/native-static-libs
+	$(INSTALL) -m 755 $(RELEASE)/libherd.so $@
+	ln -sf $(REAL) $(BUILD)/$(SONAME)
+	ln -sf $(SONAME) $(BUILD)/libherd.so
+
+# The calls that C programs may use, from the shared library.
+$(BUILD)/exports: $(BUILD)/$(REAL)
+	$(NM) -D --defined-only --format=posix $< | cut -d ' ' -f 1 >$@
+
+# Rust's own archive shows the standard library's symbols to the program: two Rust libraries in one
+# program would clash. So link what our exports need into one object and hide everything else in it.
+# Section groups are dissolved (--force-group-allocation): the linker would merge ours with an equally
+# named one of the other library, and drop what our local symbols refer to.
+$(BUILD)/libherd.a: $(BUILD)/exports
+	$(LD) -r --gc-sections --force-group-allocation $$(sed 's/^/-u /' $<) -o $(BUILD)/herd.o $(RELEASE)/libherd.a
+	$(OBJCOPY) --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd \
+		--keep-global-symbols=$< $(BUILD)/herd.o
+	rm -f $@
+	$(AR) rcs $@ $(BUILD)/herd.o
+
+# --- The examples ----------------------------------------------------------------------------
+
+EXAMPLES := $(patsubst c_examples/%,$(BUILD)/examples/%,$(basename $(wildcard c_examples/*.c c_examples/*.cpp)))
+EXAMPLE_FLAGS := -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
+EXAMPLE_LIBS = -Wl,--as-needed -L$(BUILD) -lherd -Wl,-rpath,'$$ORIGIN/..'
+
+examples: $(EXAMPLES)
+$(EXAMPLES): include/herd.h $(wildcard c_examples/*.h) $(BUILD)/$(REAL)
+
+$(BUILD)/examples/%: c_examples/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu99 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS)
+$(BUILD)/examples/%: c_examples/%.cpp
+	@mkdir -p $(@D)
+	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -std=gnu++17 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS)
+
+demo: all ## run the demonstration of the examples
+	c_examples/demo.sh $(BUILD)/examples
+
+# --- The header ------------------------------------------------------------------------------
+
+# Cargo decides whether it has to be made again.
+$(BUILD)/herd.h: FORCE
+	@mkdir -p $(BUILD)
+	HERD_HEADER_OUT=$(abspath $@) $(CARGO) check --locked --lib --features header --target-dir $(BUILD)/header-target
+
+header: $(BUILD)/herd.h ## regenerate include/herd.h from the Rust sources
+	cmp -s $< include/herd.h || cp $< include/herd.h
+
+header-check: $(BUILD)/herd.h ## fail if include/herd.h differs from a fresh one
+	@diff -u include/herd.h $< || { echo 'header-check: include/herd.h does not fit the sources: run `make header`' >&2; exit 1; }
+
+# --- The tests -------------------------------------------------------------------------------
+
+# Programs are compiled against an installed tree only. hooks_* run with a library built with the
+# feature test-hooks; preload_* and lib_* are shared objects that tests load; consumer.* belongs to
+# tests/sh/consumer.sh.
+STAGE      := $(abspath $(BUILD))/stage
+TEST_NAMES := $(notdir $(basename $(wildcard tests/c/*.c tests/c/*.cpp)))
+TEST_SO    := $(patsubst %,$(BUILD)/tests/%.so,$(filter preload_% lib_%,$(TEST_NAMES)))
+TEST_HOOKS := $(patsubst %,$(BUILD)/tests/%,$(filter hooks_%,$(TEST_NAMES)))
+TEST_PLAIN := $(patsubst %,$(BUILD)/tests/%,$(filter-out preload_% lib_% hooks_% consumer,$(TEST_NAMES)))
+TEST_FLAGS := -Wall -Wextra -Wpedantic -Werror -pthread
+TEST_C      = $(CC) $(CPPFLAGS) $(CFLAGS) -std=c99 $(TEST_FLAGS)
+TEST_CXX    = $(CXX) $(CPPFLAGS) $(CXXFLAGS) -std=c++17 $(TEST_FLAGS)
+
+test: all $(TEST_PLAIN) $(TEST_HOOKS) $(TEST_SO) | test-tools ## build and run all tests, or those that match T=pattern
+	HERD_BUILD=$(abspath $(BUILD)) CARGO='$(CARGO)' CC='$(CC)' CXX='$(CXX)' tests/run.sh '$(T)'
+
+$(TEST_PLAIN): LINK = $$(cat $(BUILD)/stage.flags)
+$(TEST_HOOKS): LINK = -I$(STAGE)/usr/include -L$(BUILD)/hooks -lherd
+$(TEST_PLAIN) $(TEST_HOOKS) $(TEST_SO): $(BUILD)/stage.flags $(wildcard tests/c/*.h)
+$(TEST_HOOKS): $(BUILD)/hooks/$(SONAME)
+
+$(BUILD)/tests/%.so: tests/c/%.c
+	@mkdir -p $(@D)
+	$(TEST_C) -fPIC -shared $< -o $@ $(LDFLAGS) -ldl
+$(BUILD)/tests/%: tests/c/%.c
+	@mkdir -p $(@D)
+	$(TEST_C) $< -o $@ $(LDFLAGS) $(LINK)
+$(BUILD)/tests/%: tests/c/%.cpp
+	@mkdir -p $(@D)
+	$(TEST_CXX) $< -o $@ $(LDFLAGS) $(LINK)
+
+# An installed tree, and how to compile against it.
+$(BUILD)/stage.flags: $(LIBS) include/herd.h pkgconfig/herd.pc.in Makefile | test-tools
+	rm -rf $(STAGE)
+	$(MAKE) install DESTDIR=$(STAGE) PREFIX=/usr LIBDIR=/usr/lib INCLUDEDIR=/usr/include
+	if command -v $(PKG_CONFIG) >/dev/null; then \
+		PKG_CONFIG_LIBDIR=$(STAGE)/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(STAGE) \
+		PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 $(PKG_CONFIG) --cflags --libs herd; \
+	else echo -I$(STAGE)/usr/include -L$(STAGE)/usr/lib -lherd; fi >$@
+
+$(BUILD)/hooks/$(SONAME): $(SOURCES)
+	@mkdir -p $(@D)
+	CARGO_PROFILE_DEV_OPT_LEVEL=1 $(CARGO) rustc --locked --lib --features test-hooks --crate-type cdylib \
+		--target-dir $(BUILD)/hooks-target
+	$(INSTALL) -m 755 $(BUILD)/hooks-target/$(CARGO_BUILD_TARGET:%=%/)debug/libherd.so $@
+	ln -sf $(SONAME) $(@D)/libherd.so
+
+# The tools that tests use, as command:package. Root gets the missing ones installed; without them
+# the tests concerned are skipped.
+TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-config readelf:binutils
+test-tools:
+	@mkdir -p $(BUILD); updated=; \
+	for tool in $(TOOLS); do \
+		command=$${tool%:*} package=$${tool#*:}; \
+		command -v $$command >/dev/null && continue; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "test-tools: installing $$package"; \
+			{ [ "$$updated" ] || apt-get update; updated=yes; \
+			  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$package; \
+			} </dev/null >>$(BUILD)/test-tools.log 2>&1; \
+		fi; \
+		command -v $$command >/dev/null || echo "test-tools: no $$command (package $$package): its tests are skipped"; \
+	done
+
+# --- Installation ----------------------------------------------------------------------------
+
+# Paths in herd.pc below the prefix are written relative to it.
+pc_path = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+PC_DIR  = $(DESTDIR)$(LIBDIR)/pkgconfig
+
+install: $(LIBS) ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR)
+	$(INSTALL) -d '$(PC_DIR)' '$(DESTDIR)$(INCLUDEDIR)'
+	$(INSTALL) -m 755 $(BUILD)/$(REAL) '$(DESTDIR)$(LIBDIR)/$(REAL)'
+	ln -sf $(REAL) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
+	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libherd.so'
+	$(INSTALL) -m 644 $(BUILD)/libherd.a '$(DESTDIR)$(LIBDIR)/libherd.a'
+	$(INSTALL) -m 644 include/herd.h '$(DESTDIR)$(INCLUDEDIR)/herd.h'
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call pc_path,$(LIBDIR))|' \
+		-e 's|@INCLUDEDIR@|$(call pc_path,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
+		-e "s|@LIBS_PRIVATE@|$$(cat $(BUILD)/native-static-libs)|" pkgconfig/herd.pc.in >'$(PC_DIR)/herd.pc'
+	chmod 644 '$(PC_DIR)/herd.pc'
+
+# Removes a directory only if it is empty, and never the system's own.
+uninstall: ## remove what install put there
+	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
+	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h'
+	for dir in '$(PC_DIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(PREFIX)'; do \
+		case $$dir in /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local | /usr | /) continue ;; esac; \
+		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; \
+	done
+
+clean: ## remove what was built here
+	rm -rf $(BUILD) target
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'

@@ -1,0 +1,79 @@
+//! Configuration of a herd.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// The best mode that works here. `herd_mode` tells which it is.
+pub const HERD_MODE_AUTO: u32 = 0;
+/// EPOLLEXCLUSIVE, with the kernel's wait queue kept in order of load. Not part of this version.
+pub const HERD_MODE_EXCLUSIVE: u32 = 1;
+/// nginx's accept mutex: the worker that has the accept right, and only it, watches the listeners.
+pub const HERD_MODE_MUTEX: u32 = 2;
+/// One listening socket for each worker slot (SO_REUSEPORT). Not part of this version.
+pub const HERD_MODE_REUSEPORT: u32 = 3;
+/// One process accepts and passes connections on. Not part of this version.
+pub const HERD_MODE_HANDOFF: u32 = 4;
+/// Every worker always watches the listeners, so every idle worker wakes for every connection:
+/// the thundering herd, kept as the control to compare with.
+pub const HERD_MODE_SHARED: u32 = 5;
+
+/// The library's choice: PACK in this version.
+pub const HERD_BALANCE_DEFAULT: u32 = 0;
+/// The least-loaded idle worker accepts. Not part of this version.
+pub const HERD_BALANCE_SPREAD: u32 = 1;
+/// nginx's way: a worker keeps the accept right until 7/8 of its `worker_connections` are in use.
+pub const HERD_BALANCE_PACK: u32 = 2;
+/// The host decides in a callback. Not part of this version.
+pub const HERD_BALANCE_CALLBACK: u32 = 3;
+
+/// Largest `max_workers`.
+pub const HERD_MAX_WORKERS: u32 = 1024;
+
+/// Something failed; the call that met it returns the error as well, where there is one.
+pub const HERD_LOG_ERROR: c_int = 1;
+/// Something an operator should look at: a worker backs off for lack of file descriptors, the
+/// accept right was taken from a worker that made no progress.
+pub const HERD_LOG_WARNING: c_int = 2;
+/// Rare and good to know, such as the mode in force.
+pub const HERD_LOG_INFO: c_int = 3;
+
+/// Receives the library's messages: one line of text without a newline, valid during the call.
+/// Called in the thread whose call caused the message; never from `herd_stop` or `herd_drain`.
+/// It must not call the library, and must not throw or longjmp.
+pub type herd_log_fn =
+    Option<extern "C-unwind" fn(log_data: *mut c_void, level: c_int, message: *const c_char)>;
+
+/// Configuration of a herd. Initialise with `HERD_CONFIG_INIT` or `herd_config_init`, then change
+/// what you need. Zero in a numeric member means its default.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct herd_config {
+    /// `sizeof(struct herd_config)` of the header that the program was built with.
+    pub size: u32,
+    /// `HERD_MODE_...`. Default: AUTO.
+    pub mode: u32,
+    /// `HERD_BALANCE_...`. Default: DEFAULT.
+    pub balance: u32,
+    /// Number of worker slots, 1 to `HERD_MAX_WORKERS`: the largest number of workers that exist at
+    /// one time, the old generation of a reload included. With 1 no lock is used. Default: 64.
+    pub max_workers: u32,
+    /// Connections that one worker can have open (nginx: `worker_connections`). At this number it
+    /// does not accept; over 7/8 of it the worker steps back so that others accept. Default: 1024.
+    pub worker_connections: u32,
+    /// Safety net: the longest time in milliseconds that a connection can wait while a worker is
+    /// idle, whatever happened to the others (nginx: `accept_mutex_delay`), and how long a worker
+    /// without free file descriptors leaves accepting to others. 1 to 60000. Default: 500.
+    pub accept_delay_ms: u32,
+    /// How long in microseconds a holder of the accept right must have made no progress, with a
+    /// connection waiting, before the right is taken from it. 1 to 1000000. Default: 500.
+    pub handover_delay_us: u32,
+    /// Connections accepted in one turn at most. 1 to 1024. Default: 1, as nginx without
+    /// `multi_accept`: two clients taken at once by one worker wait behind each other's handlers.
+    pub accept_batch: u32,
+    /// Name of the herd in messages, or NULL. 1 to 63 characters out of letters, digits, `_`, `-`
+    /// and `.`; copied.
+    pub name: *const c_char,
+    /// Receives messages, or NULL for none.
+    pub log: herd_log_fn,
+    /// First argument of `log`.
+    pub log_data: *mut c_void,
+}

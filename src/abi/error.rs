@@ -1,0 +1,26 @@
+//! libherd's own error codes, below the range of negated errno values.
+
+/// The call was made in a process that was forked after the object was made. Nothing was changed,
+/// neither here nor in the parent. Make a worker of this process's own.
+pub const HERD_EFORKED: i32 = -5001;
+/// An earlier call on this worker failed inside the library (`HERD_EINTERNAL`). Only
+/// `herd_worker_destroy` is possible now.
+pub const HERD_EPOISONED: i32 = -5002;
+/// A call that runs the loop was made from inside a callback of the same worker.
+pub const HERD_EREENTERED: i32 = -5003;
+/// The worker was destroyed.
+pub const HERD_EDESTROYED: i32 = -5004;
+/// A defect of the library was met and contained. The accept right was released, the worker is
+/// poisoned, the log has the details.
+pub const HERD_EINTERNAL: i32 = -5005;
+/// The `size` member of a struct is not one that a libherd header has ever had. Use the struct's
+/// initialiser.
+pub const HERD_EABI: i32 = -5006;
+/// Every worker slot of the herd is taken. Raise `max_workers`, or report dead workers with
+/// `herd_reap`.
+pub const HERD_ENOSLOT: i32 = -5007;
+/// This worker's death was reported with `herd_reap` and its slot was taken from it, but it lives.
+/// Destroy it and make a new one.
+pub const HERD_EREAPED: i32 = -5008;
+/// The mode or the balance policy is known but not part of this version.
+pub const HERD_EMODE: i32 = -5009;

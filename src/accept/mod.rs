@@ -1,0 +1,12 @@
+//! Listeners and the right to accept from them: who may, when one steps back, and what happens when
+//! the one who may makes no progress. It knows the reactor and the shared region; not the turn.
+
+pub mod acceptor;
+pub mod arming;
+pub mod balance;
+pub mod error_class;
+pub mod gate;
+pub mod guard;
+pub mod listener;
+
+pub use listener::Listener;

@@ -1,0 +1,174 @@
+//! The herd and its listeners: what the parent makes before it forks.
+
+use super::config::{CONFIG_DEFAULTS, LISTEN_OPTIONS_DEFAULTS};
+use super::fence::{code, fence, install_hook};
+use super::handle::{HerdHandle, Output, destroy_herd, into_herd_pointer, text, with_herd};
+use super::sized;
+use crate::abi::*;
+use crate::accept::listener::Acceptance;
+use crate::herd::{Herd, Settings};
+use crate::log::Log;
+use crate::sys::{Error, Result};
+use std::ffi::{c_char, c_int, c_void};
+
+/// Makes a herd: shared memory for the workers' slots and the accept lock, and a descriptor for each
+/// slot by which it is woken. Call it in the parent, before it forks or starts the threads that are
+/// to be workers; children use the pointer that they inherit. `config` may be NULL for the
+/// defaults; it is copied.
+///
+/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, or a member out of its range; HERD_EABI
+/// or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
+/// HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
+/// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
+/// madvise(2), eventfd(2) and timerfd_create(2). Uses max_workers + 1 descriptors. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
+    install_hook();
+    let create = || -> Result<usize> {
+        let created = Output::new(herd)?;
+        let config =
+            if config.is_null() { CONFIG_DEFAULTS } else { sized::read(config, CONFIG_DEFAULTS)? };
+        let name = if config.name.is_null() { None } else { Some(text(config.name)?) };
+        let settings = Settings::new(&config, name)?;
+        let log = Log::new(config.log, config.log_data, &settings.name);
+        created.store(into_herd_pointer(HerdHandle::new(Herd::new(settings, log)?)));
+        Ok(0)
+    };
+    code(fence(create, |_| ()))
+}
+
+/// Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
+/// Unix sockets if this process made them. Other processes go on. Any pointer to a worker of the
+/// herd is invalid afterwards.
+///
+/// Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_destroy(herd: *mut herd) -> c_int {
+    destroy_herd(herd)
+}
+
+/// The mode in force: `HERD_MODE_...`, never AUTO. -EINVAL: NULL. Any thread. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_mode(herd: *const herd) -> c_int {
+    with_herd(herd, |handle| Ok(handle.herd.settings.mode.code() as usize))
+}
+
+/// The balance policy in force: `HERD_BALANCE_...`, never DEFAULT. -EINVAL: NULL. Any thread.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_balance(herd: *const herd) -> c_int {
+    with_herd(herd, |handle| Ok(handle.herd.settings.balance.code() as usize))
+}
+
+/// Listens on `address` for all workers made from now on: "127.0.0.1:80", "[::1]:80", port 0 for a
+/// free one (see `herd_listener_address`), "unix:/path" or "unix:@abstract-name". Host names are not
+/// looked up. The socket is non-blocking, close-on-exec, and reuses the address (SO_REUSEADDR). The
+/// file of a Unix socket that nobody listens on any more is replaced; `herd_destroy` or
+/// `herd_remove_listener` in the same process removes it. `options` may be NULL for the defaults.
+/// Accepted connections go to `accept` with `accept_data`; with NULL the host takes them itself
+/// with `herd_accept`. Call it in the parent, before the workers are made.
+///
+/// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
+/// understood; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
+/// process exists already and would not see it; other negated errno values from socket(2), bind(2),
+/// listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_listen(
+    herd: *mut herd,
+    address: *const c_char,
+    options: *const herd_listen_options,
+    accept: herd_accept_fn,
+    accept_data: *mut c_void,
+) -> c_int {
+    with_herd(herd, |handle| {
+        let address = text(address)?;
+        let options = if options.is_null() {
+            LISTEN_OPTIONS_DEFAULTS
+        } else {
+            sized::read(options, LISTEN_OPTIONS_DEFAULTS)?
+        };
+        handle.refuse_with_workers()?;
+        handle.herd.listen(address, &options, Acceptance { callback: accept, data: accept_data })
+    })
+}
+
+/// Adds a listening socket that the host made: of any family, of a type that has connections. The
+/// library works on a duplicate and sets it non-blocking, which the host's own descriptor shares
+/// (fcntl(2)); the host may keep or close its own. Otherwise as `herd_listen`.
+///
+/// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
+/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_add_listener(
+    herd: *mut herd,
+    fd: c_int,
+    accept: herd_accept_fn,
+    accept_data: *mut c_void,
+) -> c_int {
+    with_herd(herd, |handle| {
+        handle.refuse_with_workers()?;
+        handle.herd.add_listener(fd, Acceptance { callback: accept, data: accept_data })
+    })
+}
+
+/// Takes a listener out of the herd for the workers made from now on, and closes the library's
+/// descriptor of it in this process. Its number may be given to the next listener.
+///
+/// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
+/// uses it. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
+    with_herd(herd, |handle| {
+        handle.refuse_with_workers()?;
+        handle.herd.remove_listener(listener_number(listener)?)?;
+        Ok(0)
+    })
+}
+
+/// Writes the address that a listener is bound to, with the port that the kernel chose, as
+/// NUL-terminated text into `buffer` of `buffer_bytes`.
+///
+/// Returns the length of the text without the NUL. -ENOSPC: it does not fit, nothing was written;
+/// -ENOENT: no such listener; -EINVAL: NULL. Any thread. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_listener_address(
+    herd: *const herd,
+    listener: c_int,
+    buffer: *mut c_char,
+    buffer_bytes: usize,
+) -> c_int {
+    with_herd(herd, |handle| {
+        let listener = handle.herd.listener(listener_number(listener)?)?;
+        write_text(&listener.name, buffer, buffer_bytes)
+    })
+}
+
+/// The library's descriptor of a listener, to set socket options on. It stays the library's.
+///
+/// Returns the descriptor. -ENOENT: no such listener; -EINVAL: NULL. Any thread. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_listener_fd(herd: *const herd, listener: c_int) -> c_int {
+    with_herd(herd, |handle| {
+        let fd = handle.herd.listener_fd(listener_number(listener)?)?;
+        Ok(fd as usize)
+    })
+}
+
+fn listener_number(number: c_int) -> Result<usize> {
+    usize::try_from(number).map_err(|_| Error::NOT_FOUND)
+}
+
+fn write_text(text: &str, buffer: *mut c_char, buffer_bytes: usize) -> Result<usize> {
+    if buffer.is_null() {
+        return Err(Error::INVALID);
+    }
+    if text.len() >= buffer_bytes {
+        return Err(Error::errno(libc::ENOSPC));
+    }
+    // SAFETY: the host's buffer has `buffer_bytes`, more than the text.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(text.len())
+}

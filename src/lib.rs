@@ -1,0 +1,19 @@
+//! libherd: nginx-style accept serialization for C and C++ servers.
+//!
+//! The product is the C library; include/herd.h is its documentation. Layers, from the lowest; none
+//! imports a higher one (tests/house.rs checks it):
+//!
+//! `abi` (the C face's data), `sys` (kernel wrappers), `shm` (shared memory), `reactor` (one
+//! worker's epoll core), `accept` (listeners and the right to accept), `mode`, `herd`, `worker` (the
+//! turn), `ffi` (the C face's calls).
+
+pub mod abi;
+pub mod accept;
+pub mod ffi;
+pub mod herd;
+mod log;
+pub mod mode;
+pub mod reactor;
+pub mod shm;
+pub mod sys;
+pub mod worker;

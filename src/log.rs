@@ -1,0 +1,40 @@
+//! Messages to the host's log callback: the only way the library speaks besides return codes.
+
+use crate::abi::{HERD_LOG_ERROR, HERD_LOG_INFO, HERD_LOG_WARNING, herd_log_fn};
+use std::ffi::{CString, c_int, c_void};
+use std::fmt::Arguments;
+
+pub struct Log {
+    callback: herd_log_fn,
+    data: *mut c_void,
+    /// The herd's name, put before every message.
+    name: String,
+}
+
+impl Log {
+    pub fn new(callback: herd_log_fn, data: *mut c_void, name: &str) -> Log {
+        Log { callback, data, name: name.to_owned() }
+    }
+
+    pub fn error(&self, message: Arguments) {
+        self.write(HERD_LOG_ERROR, message);
+    }
+
+    pub fn warning(&self, message: Arguments) {
+        self.write(HERD_LOG_WARNING, message);
+    }
+
+    pub fn info(&self, message: Arguments) {
+        self.write(HERD_LOG_INFO, message);
+    }
+
+    fn write(&self, level: c_int, message: Arguments) {
+        let Some(callback) = self.callback else { return };
+        let mut line = format!("{}: {message}", self.name);
+        // A path in a message may hold anything.
+        line.retain(|character| !character.is_control());
+        if let Ok(line) = CString::new(line) {
+            callback(self.data, level, line.as_ptr());
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! The epoll core of one worker: registrations with generations, posted queues, timers, events
+//! from other threads. It knows descriptors and handlers, and nothing of listeners or herds.
+
+mod event;
+mod posted;
+mod registry;
+pub mod remote;
+mod tag;
+mod timers;
+
+pub use event::{init_event, init_timer};
+pub use posted::Queue;
+pub use remote::RemoteQueue;
+pub use tag::{LISTENER_LIMIT, Source};
+
+use crate::abi::{herd_event, herd_timer, herd_worker};
+use crate::sys::clock::now_us;
+use crate::sys::epoll::{self, Epoll};
+use crate::sys::{Error, Result};
+use event::{epoll_bits, ready_bits};
+use posted::Posted;
+use registry::Registry;
+use std::cell::RefCell;
+use std::os::fd::RawFd;
+use tag::Tag;
+use timers::Timers;
+
+/// Events taken from the kernel in one wait. What does not fit comes with the next.
+const EVENTS_PER_WAIT: usize = 512;
+
+/// Posted events that one drain runs beyond those it found: handlers that keep posting must not
+/// keep the loop from its next wait.
+const EXTRA_POSTED: usize = 256;
+
+/// Descriptors that the library watches for itself, kept to rebuild the set.
+type Watched = (RawFd, u32, Source);
+
+/// Numbers of events that one wait brought.
+pub struct Arrived {
+    pub total: usize,
+    /// The host's.
+    pub host: usize,
+    /// Dropped, because their registration was gone.
+    pub stale: usize,
+}
+
+pub struct Reactor {
+    epoll: Epoll,
+    /// Marks the events and timers of this worker, so that another's is not unlinked by mistake.
+    owner: u16,
+    registry: RefCell<Registry>,
+    posted: Posted,
+    timers: RefCell<Timers>,
+    watched: RefCell<Vec<Watched>>,
+    arrived: RefCell<Vec<epoll::Event>>,
+}
+
+impl Reactor {
+    /// `owner` is not 0, and different for each worker of a process. `expected` descriptors are
+    /// watched without growing a table.
+    pub fn new(owner: u16, expected: usize) -> Result<Reactor> {
+        assert_ne!(owner, 0);
+        let mut arrived = Vec::new();
+        arrived.try_reserve_exact(EVENTS_PER_WAIT).map_err(|_| Error::NO_MEMORY)?;
+        Ok(Reactor {
+            epoll: Epoll::new()?,
+            owner,
+            registry: RefCell::new(Registry::with_capacity(expected)?),
+            posted: Posted::default(),
+            timers: RefCell::new(Timers::default()),
+            watched: RefCell::new(Vec::new()),
+            arrived: RefCell::new(arrived),
+        })
+    }
+
+    // --- the library's own descriptors ---
+
+    /// Watches `fd` for the library: its events come out of `wait` as `source`.
+    pub fn watch(&self, fd: RawFd, events: u32, source: Source) -> Result<()> {
+        let mut watched = self.watched.borrow_mut();
+        watched.try_reserve(1).map_err(|_| Error::NO_MEMORY)?;
+        self.epoll.add(fd, events, Tag::Own(source).encode())?;
+        watched.push((fd, events, source));
+        Ok(())
+    }
+
+    pub fn unwatch(&self, fd: RawFd) -> Result<()> {
+        self.watched.borrow_mut().retain(|&(watched, ..)| watched != fd);
+        self.epoll.delete(fd)
+    }
+
+    // --- the host's events ---
+
+    pub fn add(&self, event: *mut herd_event, fd: RawFd, interest: u32) -> Result<()> {
+        event::check(event, self.owner)?;
+        if event::is_added(event) {
+            return Err(Error::EXISTS);
+        }
+        if fd < 0 {
+            return Err(Error::errno(libc::EBADF));
+        }
+        let bits = epoll_bits(interest)?;
+        let mut registry = self.registry.borrow_mut();
+        let (index, generation) = registry.insert(event, fd)?;
+        if let Err(error) = self.epoll.add(fd, bits, Tag::Host { index, generation }.encode()) {
+            registry.remove(index);
+            return Err(error);
+        }
+        registry.claim_fd(index, fd);
+        event::set_added(event, self.owner, index, fd, interest);
+        Ok(())
+    }
+
+    pub fn modify(&self, event: *mut herd_event, interest: u32) -> Result<()> {
+        event::check(event, self.owner)?;
+        let index = event::added_index(event).ok_or(Error::NOT_FOUND)?;
+        let bits = epoll_bits(interest)?;
+        let (fd, generation) = self.registry.borrow().entry(index);
+        let fd = fd.ok_or(Error::errno(libc::EBADF))?;
+        self.epoll.modify(fd, bits, Tag::Host { index, generation }.encode())?;
+        event::set_interest(event, interest);
+        Ok(())
+    }
+
+    /// Removes the event from the epoll set and from any posted queue: it can be freed then.
+    pub fn delete(&self, event: *mut herd_event, remote: &RemoteQueue) -> Result<()> {
+        let was_posted = self.unpost(event, remote)?;
+        let Some(index) = event::added_index(event) else {
+            return if was_posted { Ok(()) } else { Err(Error::NOT_FOUND) };
+        };
+        let (fd, _) = self.registry.borrow().entry(index);
+        self.registry.borrow_mut().remove(index);
+        event::set_removed(event);
+        // The kernel says EBADF or ENOENT when the host closed the descriptor first. The event is
+        // out all the same; the host learns of its mistake.
+        self.epoll.delete(fd.ok_or(Error::errno(libc::EBADF))?)
+    }
+
+    // --- posted queues ---
+
+    /// True: it was posted; false: it was in that queue already.
+    pub fn post(&self, event: *mut herd_event, queue: Queue) -> Result<bool> {
+        event::check(event, self.owner)?;
+        Ok(self.posted.post(event, self.owner, queue))
+    }
+
+    /// True: it was taken out of a queue; false: it was in none.
+    pub fn unpost(&self, event: *mut herd_event, remote: &RemoteQueue) -> Result<bool> {
+        event::check(event, self.owner)?;
+        if remote::is_posted(event) {
+            self.take_remote(remote);
+        }
+        Ok(self.posted.unpost(event))
+    }
+
+    pub fn posted_count(&self, queue: Queue) -> usize {
+        self.posted.count(queue)
+    }
+
+    /// What was posted for the next turn becomes this turn's work. True: there is work, so the turn
+    /// must not wait.
+    pub fn begin_turn(&self, remote: &RemoteQueue) -> bool {
+        self.posted.move_next();
+        self.take_remote(remote);
+        self.posted.count(Queue::Events) > 0
+    }
+
+    /// Runs the handlers of a queue: all that were in it, and a bounded number of those posted
+    /// meanwhile. Returns how many ran.
+    pub fn run_posted(&self, worker: *mut herd_worker, queue: Queue) -> usize {
+        let most = self.posted.count(queue) + EXTRA_POSTED;
+        let mut ran = 0;
+        while ran < most {
+            let Some(event) = self.posted.pop(queue) else { break };
+            event::run(event, worker);
+            ran += 1;
+        }
+        ran
+    }
+
+    fn take_remote(&self, remote: &RemoteQueue) {
+        remote.take_all(|event| {
+            self.posted.post(event, self.owner, Queue::Events);
+        });
+    }
+
+    // --- timers ---
+
+    pub fn start_timer(&self, timer: *mut herd_timer, after_ms: u64) -> Result<()> {
+        event::check_timer(timer, self.owner)?;
+        let deadline_us = now_us().saturating_add(after_ms.saturating_mul(1000));
+        self.timers.borrow_mut().start(timer, self.owner, deadline_us)
+    }
+
+    /// True: it was pending.
+    pub fn stop_timer(&self, timer: *mut herd_timer) -> Result<bool> {
+        event::check_timer(timer, self.owner)?;
+        Ok(self.timers.borrow_mut().stop(timer))
+    }
+
+    pub fn next_deadline_us(&self) -> Option<u64> {
+        self.timers.borrow().next_deadline_us()
+    }
+
+    /// Runs the timers that were due when the call began. A handler that starts a timer with no
+    /// delay gets it in the next turn. Returns how many ran.
+    pub fn run_timers(&self, worker: *mut herd_worker) -> usize {
+        if self.next_deadline_us().is_none() {
+            return 0;
+        }
+        let now_us = now_us();
+        let started_before = self.timers.borrow().started();
+        let mut ran = 0;
+        loop {
+            let expired = self.timers.borrow_mut().pop_expired(now_us, started_before);
+            let Some(timer) = expired else { return ran };
+            event::run_timer(timer, worker);
+            ran += 1;
+        }
+    }
+
+    // --- the wait ---
+
+    /// Waits, posts the host's events to `Queue::Events`, and hands the library's own to `on_own`.
+    pub fn wait(
+        &self,
+        timeout_ms: i32,
+        remote: &RemoteQueue,
+        mut on_own: impl FnMut(Source),
+    ) -> Result<Arrived> {
+        let mut arrived = self.arrived.borrow_mut();
+        arrived.clear();
+        self.epoll.wait(&mut arrived, timeout_ms)?;
+        let total = arrived.len();
+        let mut host = 0;
+        let mut stale = 0;
+        for epoll_event in arrived.iter() {
+            match Tag::decode(epoll_event.u64) {
+                Tag::Own(source) => on_own(source),
+                Tag::Host { index, generation } => {
+                    let live = self.registry.borrow().live(index, generation);
+                    if let Some(event) = live {
+                        event::add_ready(event, ready_bits(epoll_event.events, event));
+                        self.posted.post(event, self.owner, Queue::Events);
+                        host += 1;
+                    } else {
+                        stale += 1;
+                    }
+                }
+            }
+        }
+        self.take_remote(remote);
+        if stale > 0 {
+            self.rebuild()?;
+        }
+        Ok(Arrived { total, host, stale })
+    }
+
+    /// Makes the epoll set anew. No event of a properly deleted registration can come out of a wait,
+    /// since `delete` removes it from the set before. One that does belongs to a file that the host
+    /// closed without `delete` while another process has it open (epoll(7), question 6); its
+    /// descriptor is gone, so nothing can remove it from the old set, and level-triggered it would
+    /// come again at once and for ever.
+    fn rebuild(&self) -> Result<()> {
+        let fresh = Epoll::new()?;
+        for &(fd, events, source) in self.watched.borrow().iter() {
+            fresh.add(fd, events, Tag::Own(source).encode())?;
+        }
+        for (index, generation, fd, event) in self.registry.borrow().iter() {
+            let bits = epoll_bits(event::interest(event))?;
+            match fresh.add(fd, bits, Tag::Host { index, generation }.encode()) {
+                // Closed without delete as well: gone from the set now.
+                Err(error) if error == Error::errno(libc::EBADF) => {}
+                result => result?,
+            }
+        }
+        self.epoll.replace_with(fresh)
+    }
+}

@@ -1,0 +1,34 @@
+//! What lies where in the region. Every written-often word has 128 bytes to itself: two lines,
+//! because the prefetcher of current processors fetches them in pairs.
+
+use super::lock::AcceptLock;
+use super::slot::Slot;
+use static_assertions::const_assert_eq;
+use std::mem::{offset_of, size_of};
+use std::sync::atomic::AtomicU64;
+
+/// When the guard ticks next, in microseconds of the monotonic clock.
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct GuardLine {
+    pub due_us: AtomicU64,
+}
+
+/// The start of the region; the slots follow it.
+#[repr(C)]
+#[derive(Default)]
+pub struct Header {
+    pub lock: AcceptLock,
+    pub guard: GuardLine,
+}
+
+const_assert_eq!(offset_of!(Header, lock), 0);
+const_assert_eq!(offset_of!(Header, guard), 128);
+const_assert_eq!(size_of::<Header>(), 256);
+const_assert_eq!(size_of::<Slot>(), 256);
+const_assert_eq!(offset_of!(Slot, counters), 40);
+
+/// Bytes of a region with `slots` slots.
+pub const fn region_bytes(slots: usize) -> usize {
+    size_of::<Header>() + slots * size_of::<Slot>()
+}

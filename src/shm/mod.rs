@@ -1,0 +1,9 @@
+//! The shared region: memory that all workers of a herd see. It knows layout and atomics, not what
+//! they are used for.
+
+pub mod layout;
+pub mod lock;
+pub mod region;
+pub mod slot;
+
+pub use region::Region;

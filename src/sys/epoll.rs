@@ -1,0 +1,76 @@
+//! epoll(7).
+
+use super::check;
+use super::error::{Error, Result};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+pub const IN: u32 = libc::EPOLLIN as u32;
+pub const OUT: u32 = libc::EPOLLOUT as u32;
+pub const RDHUP: u32 = libc::EPOLLRDHUP as u32;
+pub const ERR: u32 = libc::EPOLLERR as u32;
+pub const HUP: u32 = libc::EPOLLHUP as u32;
+pub const EDGE: u32 = libc::EPOLLET as u32;
+pub const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
+
+/// What epoll_wait(2) reports: `events` bits and the `u64` tag given when the fd was added.
+pub type Event = libc::epoll_event;
+
+pub struct Epoll(OwnedFd);
+
+impl Epoll {
+    pub fn new() -> Result<Epoll> {
+        // SAFETY: no pointers.
+        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        // SAFETY: a new descriptor that nobody else owns.
+        Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    pub fn add(&self, fd: RawFd, events: u32, tag: u64) -> Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, events, tag)
+    }
+
+    pub fn modify(&self, fd: RawFd, events: u32, tag: u64) -> Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd, events, tag)
+    }
+
+    pub fn delete(&self, fd: RawFd) -> Result<()> {
+        self.control(libc::EPOLL_CTL_DEL, fd, 0, 0)
+    }
+
+    fn control(&self, operation: i32, fd: RawFd, events: u32, tag: u64) -> Result<()> {
+        let mut event = Event { events, u64: tag };
+        // SAFETY: `event` is valid during the call and not kept by the kernel.
+        check(unsafe { libc::epoll_ctl(self.0.as_raw_fd(), operation, fd, &mut event) })?;
+        Ok(())
+    }
+
+    /// Waits for at most `timeout_ms` (-1: for ever) and appends what came to `events`, which has
+    /// to be empty and to have room. A signal ends the wait as a timeout does, so that its handler
+    /// can stop the loop.
+    pub fn wait(&self, events: &mut Vec<Event>, timeout_ms: i32) -> Result<()> {
+        assert!(events.is_empty() && events.capacity() > 0);
+        let room = events.capacity().min(i32::MAX as usize) as i32;
+        // SAFETY: the kernel writes at most `room` events into the vector's spare capacity.
+        let result = check(unsafe {
+            libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms)
+        });
+        match result {
+            // SAFETY: the kernel has filled the first `count` events.
+            Ok(count) => unsafe { events.set_len(count as usize) },
+            Err(error) if error == Error::errno(libc::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Puts `other`'s set in the place of this one, under the same descriptor number.
+    pub fn replace_with(&self, other: Epoll) -> Result<()> {
+        // SAFETY: no pointers; both descriptors are open and owned here.
+        check(unsafe { libc::dup3(other.fd(), self.fd(), libc::O_CLOEXEC) })?;
+        Ok(())
+    }
+}

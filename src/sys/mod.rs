@@ -1,0 +1,19 @@
+//! Thin safe wrappers on the kernel, one unsafe block per call. They know errno and file
+//! descriptors, and nothing of herds.
+
+pub mod address;
+pub mod bell;
+pub mod clock;
+pub mod epoll;
+pub mod error;
+pub mod fork;
+pub mod guard_timer;
+pub mod memory;
+pub mod socket;
+
+pub use error::{Error, Result};
+
+/// Turns the -1 of a system call into the error it left in errno.
+fn check(result: i32) -> Result<i32> {
+    if result < 0 { Err(Error::last()) } else { Ok(result) }
+}

@@ -1,0 +1,144 @@
+//! Listening sockets: making, checking and accepting from them.
+
+use super::address::Address;
+use super::check;
+use super::error::{Error, Result};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::sys::socket::sockopt::{AcceptConn, Ipv6V6Only, ReuseAddr};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname,
+    getsockopt, listen, setsockopt, socket,
+};
+use std::mem::{self, MaybeUninit};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+
+pub struct ListenOptions {
+    pub backlog: u32,
+    pub dual_stack: bool,
+    /// Permission bits of a Unix socket's file; None leaves them to the umask.
+    pub unix_mode: Option<u32>,
+}
+
+/// Makes a listening socket, non-blocking and close-on-exec.
+pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(address.family(), SockType::Stream, flags, None)?;
+    if let Address::Inet(inet) = address {
+        // A restart must not wait for the TIME_WAIT of the old connections (socket(7)). Linux still
+        // refuses a second listener on the address.
+        setsockopt(&fd, ReuseAddr, &true)?;
+        if inet.is_ipv6() {
+            setsockopt(&fd, Ipv6V6Only, &!options.dual_stack)?;
+        }
+    }
+    let name = address.to_socket_address()?;
+    match bind(fd.as_raw_fd(), &*name) {
+        Err(Errno::EADDRINUSE) if remove_stale_unix_socket(address) => {
+            bind(fd.as_raw_fd(), &*name)?
+        }
+        result => result?,
+    }
+    let finish = || -> Result<()> {
+        if let (Some(path), Some(mode)) = (address.unix_path(), options.unix_mode) {
+            let permissions = std::fs::Permissions::from_mode(mode);
+            std::fs::set_permissions(path, permissions).map_err(io_error)?;
+        }
+        let backlog = options.backlog.min(i32::MAX as u32) as i32;
+        // Above somaxconn nix refuses what the kernel would quietly lower.
+        Ok(listen(&fd, Backlog::new(backlog).unwrap_or(Backlog::MAXCONN))?)
+    };
+    finish().inspect_err(|_| {
+        if let Some(path) = address.unix_path() {
+            let _ = std::fs::remove_file(path);
+        }
+    })?;
+    Ok(fd)
+}
+
+/// Removes a Unix socket's file that nobody listens on any more: what a crashed server leaves
+/// behind. False: it is not one, or somebody listens.
+fn remove_stale_unix_socket(address: &Address) -> bool {
+    let Some(path) = address.unix_path() else { return false };
+    is_socket(path) && nobody_listens(address) && std::fs::remove_file(path).is_ok()
+}
+
+fn is_socket(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+}
+
+fn nobody_listens(address: &Address) -> bool {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let Ok(probe) = socket(AddressFamily::Unix, SockType::Stream, flags, None) else {
+        return false;
+    };
+    let Ok(name) = address.to_socket_address() else { return false };
+    connect(probe.as_raw_fd(), &*name) == Err(Errno::ECONNREFUSED)
+}
+
+/// A duplicate of a listener that the host made, checked to be one, non-blocking and close-on-exec.
+pub fn adopt_listener(fd: RawFd) -> Result<OwnedFd> {
+    if fd < 0 {
+        return Err(Error::errno(libc::EBADF));
+    }
+    // SAFETY: the host says that the descriptor is open; if it is not, the kernel answers EBADF.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    if !getsockopt(&borrowed, AcceptConn)? {
+        return Err(Error::INVALID);
+    }
+    let duplicate = fcntl(borrowed, FcntlArg::F_DUPFD_CLOEXEC(0))?;
+    // SAFETY: a new descriptor that nobody else owns.
+    let duplicate = unsafe { OwnedFd::from_raw_fd(duplicate) };
+    let flags = OFlag::from_bits_retain(fcntl(&duplicate, FcntlArg::F_GETFL)?);
+    // Shared with the host's own descriptor: the flag belongs to the open file (fcntl(2)).
+    fcntl(&duplicate, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    fcntl(&duplicate, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok(duplicate)
+}
+
+/// The address that a socket is bound to, such as the port the kernel chose for port 0.
+pub fn bound_address(fd: &OwnedFd) -> Result<Option<Address>> {
+    let name: SockaddrStorage = getsockname(fd.as_raw_fd())?;
+    Ok(Address::from_socket_address(&name))
+}
+
+/// A connection taken from a listener's backlog.
+pub struct Connection {
+    pub fd: OwnedFd,
+    pub peer: libc::sockaddr_storage,
+    pub peer_length: u32,
+}
+
+/// Takes a connection, non-blocking and close-on-exec.
+pub fn accept(listener: &OwnedFd) -> Result<Connection> {
+    let mut peer = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut peer_length = mem::size_of::<libc::sockaddr_storage>() as libc::socklen_t;
+    // SAFETY: `peer` has `peer_length` bytes of room.
+    let fd = check(unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            peer.as_mut_ptr().cast(),
+            &mut peer_length,
+            libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK,
+        )
+    })?;
+    // SAFETY: a new descriptor that nobody else owns; all-zero bytes are a valid sockaddr_storage.
+    Ok(unsafe {
+        Connection { fd: OwnedFd::from_raw_fd(fd), peer: peer.assume_init(), peer_length }
+    })
+}
+
+/// Whether any of `listeners` has a connection waiting. Never blocks.
+pub fn any_readable(listeners: impl Iterator<Item = RawFd>) -> Result<bool> {
+    let mut polled: Vec<libc::pollfd> =
+        listeners.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: the pointer and the count are those of the vector.
+    let count = check(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) })?;
+    Ok(count > 0)
+}
+
+fn io_error(error: std::io::Error) -> Error {
+    Error::errno(error.raw_os_error().unwrap_or(libc::EIO))
+}

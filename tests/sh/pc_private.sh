@@ -1,0 +1,15 @@
+#!/bin/sh
+# timeout: 300
+# Libs.private in herd.pc names the libraries that rustc says the static library needs.
+set -eu
+root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${HERD_BUILD:-$root/build}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+said=$(cd "$root" && ${CARGO:-cargo} rustc --locked --lib --crate-type staticlib --target-dir "$build/pc-target" \
+    -- --print native-static-libs 2>&1 | sed -n 's/^note: native-static-libs: *//p')
+make -s -C "$root" BUILD="$build" install DESTDIR="$tmp" PREFIX=/usr LIBDIR=/usr/lib
+written=$(sed -n 's/^Libs.private: *//p' "$tmp/usr/lib/pkgconfig/herd.pc")
+
+test -n "$said"
+test "$written" = "$said" || { echo "herd.pc: $written"; echo "rustc:   $said"; exit 1; }

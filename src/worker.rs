@@ -8,7 +8,7 @@ use crate::accept::arming::Arming;
 use crate::accept::balance::{self, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::guard::{self, Sighting, Suspicion, Verdict};
-use crate::accept::listener;
+use crate::accept::listener::{self, Delivery};
 use crate::herd::{Herd, Remote};
 use crate::reactor::remote::Posted;
 use crate::reactor::{Queue, Reactor, Source};
@@ -222,7 +222,8 @@ impl Worker {
 
     // --- the accept right ---
 
-    fn stance(&self) -> Stance {
+    /// `not_taken` connections wait for the host to take them with `herd_accept`.
+    fn stance(&self, not_taken: usize) -> Stance {
         let back_off_until_us = self.back_off_until_us.get();
         let backing_off = back_off_until_us.is_some_and(|until_us| now_us() < until_us);
         if back_off_until_us.is_some() && !backing_off {
@@ -232,7 +233,7 @@ impl Worker {
         let stance = balance::stance(&Standing {
             draining: self.remote().requests.load(Relaxed) != 0,
             backing_off,
-            not_taken: self.acceptor.kept_count(),
+            not_taken,
             open: self.my_slot().open(),
             capacity: self.capacity(),
             accept_disabled: self.accept_disabled.get(),
@@ -248,7 +249,7 @@ impl Worker {
     /// Tries for the accept right, and arms or disarms the listeners accordingly. True: held.
     pub fn trylock(&self) -> Result<bool> {
         self.check_slot()?;
-        let stance = self.stance();
+        let stance = self.stance(self.acceptor.kept_count(Delivery::Pull));
         if stance != Stance::Compete {
             let skipped = self.accept_disabled.get().saturating_sub(1);
             self.accept_disabled.set(skipped);
@@ -283,7 +284,8 @@ impl Worker {
             return Ok(false);
         }
         let was_held = self.release();
-        let stance = self.stance();
+        // The host gets what was accepted in this turn only after it, so that does not count yet.
+        let stance = self.stance(0);
         if stance != Stance::Compete {
             self.step_back(stance)?;
         }
@@ -426,8 +428,8 @@ impl Worker {
 
     fn wait(&self, timeout_ms: i32) -> Result<usize> {
         self.end_last_turn();
-        let has_work =
-            self.reactor.begin_turn(&self.remote().posted) || self.acceptor.has_kept_for_callback();
+        let has_work = self.reactor.begin_turn(&self.remote().posted)
+            || self.acceptor.kept_count(Delivery::Push) > 0;
         let room = self.capacity().saturating_sub(self.my_slot().open());
         let batch = u64::from(self.herd.settings.accept_batch);
         self.acceptor.begin_turn(room.min(batch) as u32);
@@ -520,10 +522,12 @@ impl Worker {
     /// The next connection of a listener without a callback: one that is kept, or one taken from
     /// its backlog now.
     pub fn accept_pulled(&self) -> Result<Accepted> {
-        if let Some(kept) = self.acceptor.take_kept(true) {
+        if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
             return Ok(kept);
         }
-        let is_pulled = |number| self.arming.listener(number).is_some_and(|l| l.is_pulled());
+        let is_pulled = |number| {
+            self.arming.listener(number).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
+        };
         self.accept_one(is_pulled)?.ok_or(Error::AGAIN)
     }
 
@@ -560,13 +564,11 @@ impl Worker {
     /// Hands kept connections to the host's callbacks. Returns their number. One that is added
     /// meanwhile waits for the next call.
     fn deliver(&self) -> usize {
-        let most = self.acceptor.kept_count();
-        for delivered in 0..most {
-            let Some(Accepted { connection, acceptance, .. }) = self.acceptor.take_kept(false)
-            else {
-                return delivered;
-            };
-            listener::deliver(acceptance, self.handle, connection);
+        let most = self.acceptor.kept_count(Delivery::Push);
+        for _ in 0..most {
+            if let Some(kept) = self.acceptor.take_kept(Delivery::Push) {
+                listener::deliver(kept.acceptance, self.handle, kept.connection);
+            }
         }
         most
     }
@@ -608,7 +610,8 @@ impl Drop for Worker {
             let _ = self.step_back(Stance::Refuse);
             self.my_slot().free(self.claim);
         }
-        let lost = self.acceptor.kept_count();
+        let kept = [Delivery::Push, Delivery::Pull].map(|by| self.acceptor.kept_count(by));
+        let lost: usize = kept.iter().sum();
         if lost > 0 {
             self.herd.log.warning(format_args!(
                 "slot {}: {lost} accepted connections closed that the host had not taken",

@@ -3,7 +3,7 @@
 
 use super::arming::Arming;
 use super::error_class::{ErrorClass, classify};
-use super::listener::Acceptance;
+use super::listener::{Acceptance, Delivery};
 use crate::shm::slot::{Counters, count};
 use crate::sys::socket::{self, Connection};
 use crate::sys::{Error, Result};
@@ -136,18 +136,14 @@ impl Acceptor {
         self.accepted.borrow_mut().push_back(accepted);
     }
 
-    /// The oldest kept connection that the host gets by callback, or that it pulls.
-    pub fn take_kept(&self, pulled: bool) -> Option<Accepted> {
+    /// The oldest kept connection that the host gets in this way.
+    pub fn take_kept(&self, delivery: Delivery) -> Option<Accepted> {
         let mut accepted = self.accepted.borrow_mut();
-        let at = accepted.iter().position(|kept| kept.acceptance.callback.is_none() == pulled)?;
+        let at = accepted.iter().position(|kept| kept.acceptance.delivery() == delivery)?;
         accepted.remove(at)
     }
 
-    pub fn has_kept_for_callback(&self) -> bool {
-        self.accepted.borrow().iter().any(|kept| kept.acceptance.callback.is_some())
-    }
-
-    pub fn kept_count(&self) -> usize {
-        self.accepted.borrow().len()
+    pub fn kept_count(&self, delivery: Delivery) -> usize {
+        self.accepted.borrow().iter().filter(|kept| kept.acceptance.delivery() == delivery).count()
     }
 }

@@ -16,6 +16,21 @@ pub struct Acceptance {
     pub data: *mut c_void,
 }
 
+/// How the host gets connections.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivery {
+    /// By the accept callback.
+    Push,
+    /// By calling `herd_accept`.
+    Pull,
+}
+
+impl Acceptance {
+    pub fn delivery(&self) -> Delivery {
+        if self.callback.is_some() { Delivery::Push } else { Delivery::Pull }
+    }
+}
+
 pub struct Listener {
     pub fd: OwnedFd,
     /// As text for messages: where it listens.
@@ -45,10 +60,6 @@ impl Listener {
         let bound = socket::bound_address(&fd)?;
         let name = bound.map_or_else(|| format!("fd {}", fd.as_raw_fd()), |a| a.to_string());
         Ok(Listener { fd, name, acceptance, file: None })
-    }
-
-    pub fn is_pulled(&self) -> bool {
-        self.acceptance.callback.is_none()
     }
 }
 

@@ -8,12 +8,12 @@
 //! turn), `ffi` (the C face's calls).
 
 pub mod abi;
-pub mod accept;
+mod accept;
 pub mod ffi;
-pub mod herd;
+mod herd;
 mod log;
-pub mod mode;
-pub mod reactor;
-pub mod shm;
-pub mod sys;
-pub mod worker;
+mod mode;
+mod reactor;
+mod shm;
+mod sys;
+mod worker;

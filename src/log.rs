@@ -1,18 +1,19 @@
 //! Messages to the host's log callback: the only way the library speaks besides return codes.
 
 use crate::abi::{HERD_LOG_ERROR, HERD_LOG_INFO, HERD_LOG_WARNING, herd_log_fn};
-use std::ffi::{CString, c_int, c_void};
+use crate::sys::host::HostPointer;
+use std::ffi::{CString, c_int};
 use std::fmt::Arguments;
 
 pub struct Log {
     callback: herd_log_fn,
-    data: *mut c_void,
+    data: HostPointer,
     /// The herd's name, put before every message.
     name: String,
 }
 
 impl Log {
-    pub fn new(callback: herd_log_fn, data: *mut c_void, name: &str) -> Log {
+    pub fn new(callback: herd_log_fn, data: HostPointer, name: &str) -> Log {
         Log { callback, data, name: name.to_owned() }
     }
 
@@ -34,7 +35,7 @@ impl Log {
         // A path in a message may hold anything.
         line.retain(|character| !character.is_control());
         if let Ok(line) = CString::new(line) {
-            callback(self.data, level, line.as_ptr());
+            callback(self.data.0, level, line.as_ptr());
         }
     }
 }

@@ -29,10 +29,6 @@ impl Arming {
         Arming { listeners: listeners.into_iter().map(armable).collect(), armed: Cell::new(false) }
     }
 
-    pub fn is_armed(&self) -> bool {
-        self.armed.get()
-    }
-
     fn find(&self, number: u16) -> Option<&Armable> {
         let at = self.listeners.binary_search_by_key(&number, |armable| armable.number).ok()?;
         self.listeners.get(at)

@@ -4,8 +4,8 @@ use crate::abi::{herd_accept_fn, herd_worker};
 use crate::sys::Result;
 use crate::sys::address::Address;
 use crate::sys::fork::ForkToken;
+use crate::sys::host::HostPointer;
 use crate::sys::socket::{self, Connection, ListenOptions};
-use std::ffi::c_void;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// What to do with an accepted connection.
@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 pub struct Acceptance {
     /// None: the host takes connections with `herd_accept`.
     pub callback: herd_accept_fn,
-    pub data: *mut c_void,
+    pub data: HostPointer,
 }
 
 /// How the host gets connections.
@@ -80,5 +80,5 @@ pub fn deliver(acceptance: Acceptance, worker: *mut herd_worker, connection: Con
     let Some(callback) = acceptance.callback else { return };
     let peer = (&raw const connection.peer).cast();
     let peer_length = connection.peer_length;
-    callback(worker, connection.fd.into_raw_fd(), peer, peer_length, acceptance.data);
+    callback(worker, connection.fd.into_raw_fd(), peer, peer_length, acceptance.data.0);
 }

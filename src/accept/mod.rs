@@ -8,5 +8,3 @@ pub mod error_class;
 pub mod gate;
 pub mod guard;
 pub mod listener;
-
-pub use listener::Listener;

@@ -8,6 +8,7 @@ use crate::abi::*;
 use crate::accept::listener::Acceptance;
 use crate::herd::{Herd, Settings};
 use crate::log::Log;
+use crate::sys::host::HostPointer;
 use crate::sys::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -30,7 +31,7 @@ pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) 
             if config.is_null() { CONFIG_DEFAULTS } else { sized::read(config, CONFIG_DEFAULTS)? };
         let name = if config.name.is_null() { None } else { Some(text(config.name)?) };
         let settings = Settings::new(&config, name)?;
-        let log = Log::new(config.log, config.log_data, &settings.name);
+        let log = Log::new(config.log, HostPointer(config.log_data), &settings.name);
         created.store(into_herd_pointer(HerdHandle::new(Herd::new(settings, log)?)));
         Ok(0)
     };
@@ -88,7 +89,11 @@ pub extern "C" fn herd_listen(
             sized::read(options, LISTEN_OPTIONS_DEFAULTS)?
         };
         handle.refuse_with_workers()?;
-        handle.herd.listen(address, &options, Acceptance { callback: accept, data: accept_data })
+        handle.herd.listen(
+            address,
+            &options,
+            Acceptance { callback: accept, data: HostPointer(accept_data) },
+        )
     })
 }
 
@@ -107,7 +112,9 @@ pub extern "C" fn herd_add_listener(
 ) -> c_int {
     with_herd(herd, |handle| {
         handle.refuse_with_workers()?;
-        handle.herd.add_listener(fd, Acceptance { callback: accept, data: accept_data })
+        handle
+            .herd
+            .add_listener(fd, Acceptance { callback: accept, data: HostPointer(accept_data) })
     })
 }
 

@@ -130,13 +130,14 @@ mod tests {
     use super::super::event::init_timer;
     use super::*;
     use crate::abi::herd_worker;
+    use std::mem::MaybeUninit;
     use std::ptr;
 
     extern "C-unwind" fn nothing(_: *mut herd_worker, _: *mut herd_timer) {}
 
-    fn timers(count: usize) -> Vec<Box<herd_timer>> {
+    fn timers(count: usize) -> Vec<herd_timer> {
         let fresh = |_| {
-            let mut timer = Box::<herd_timer>::new_uninit();
+            let mut timer = MaybeUninit::<herd_timer>::uninit();
             init_timer(timer.as_mut_ptr(), Some(nothing), ptr::null_mut()).unwrap();
             // SAFETY: init_timer has written it.
             unsafe { timer.assume_init() }
@@ -153,7 +154,7 @@ mod tests {
             (random >> 33) % below
         };
         let mut memory = timers(300);
-        let all: Vec<*mut herd_timer> = memory.iter_mut().map(|timer| &raw mut **timer).collect();
+        let all: Vec<*mut herd_timer> = memory.iter_mut().map(|timer| &raw mut *timer).collect();
         let mut heap = Timers::default();
         let mut model: Vec<(u64, u64, *mut herd_timer)> = Vec::new();
         for _ in 0..20_000 {
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn a_timer_started_meanwhile_does_not_expire_in_the_same_pass() {
         let mut memory = timers(1);
-        let timer = &raw mut *memory[0];
+        let timer = &raw mut memory[0];
         let mut heap = Timers::default();
         heap.start(timer, 1, 10).unwrap();
         let before = heap.started();

@@ -8,6 +8,7 @@ pub mod epoll;
 pub mod error;
 pub mod fork;
 pub mod guard_timer;
+pub mod host;
 pub mod memory;
 pub mod socket;
 

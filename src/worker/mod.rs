@@ -1,0 +1,291 @@
+//! One worker: what it is made of, its life, and what other threads ask of it. Its turn is in
+//! `turn`, its part in the accept right in `right`; together they put reactor, accept and herd to
+//! work. The hand-written recipe of the C API and `run_once` are the same calls.
+
+mod right;
+mod turn;
+
+use crate::abi::{herd_event, herd_worker};
+use crate::accept::acceptor::Acceptor;
+use crate::accept::arming::Arming;
+use crate::accept::balance::{self, Stance};
+use crate::accept::gate::Gate;
+use crate::accept::guard::Suspicion;
+use crate::accept::listener::Delivery;
+use crate::herd::{Herd, Remote};
+use crate::reactor::remote::Posted;
+use crate::reactor::{Reactor, Source};
+use crate::shm::slot::{Claim, Counters, Slot, State, count};
+use crate::sys::clock::now_us;
+use crate::sys::fork::ForkToken;
+use crate::sys::{Error, Result, epoll};
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// How far a worker is with its life.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    Running,
+    /// Accepts no more, and serves the connections that it has.
+    Draining,
+    /// Draining, and no connection is left.
+    Drained,
+    Stopped,
+}
+
+pub struct Worker {
+    herd: Arc<Herd>,
+    slot: u16,
+    claim: Claim,
+    process: ForkToken,
+    /// What the host knows this worker by; handed to its callbacks.
+    handle: *mut herd_worker,
+    reactor: Reactor,
+    arming: Arming,
+    acceptor: Acceptor,
+    /// None: there is nobody to compete with for the accept right.
+    gate: Option<Gate>,
+    /// Tries for the accept right still to be left to others (nginx: ngx_accept_disabled).
+    accept_disabled: Cell<u64>,
+    back_off_until_us: Cell<Option<u64>>,
+    /// Tried for the accept right when it last could.
+    competes: Cell<bool>,
+    watches_guard: Cell<bool>,
+    /// A guard tick woke this worker, or a back-off ended: its next try comes first, and if the
+    /// right is held, it looks whether the holder makes progress.
+    looks_after_herd: Cell<bool>,
+    suspicion: Cell<Suspicion>,
+    look_again_at_us: Cell<Option<u64>>,
+    woken_by_listener: Cell<bool>,
+    accepted_in_turn: Cell<u32>,
+    in_loop: Cell<bool>,
+    poisoned: Cell<bool>,
+}
+
+/// Held while the loop runs, so that a callback that calls the loop anew is told.
+pub struct InLoop<'a>(&'a Cell<bool>);
+
+impl Drop for InLoop<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+impl Worker {
+    /// Takes `slot`, or any free one, for the calling process. `handle_of` tells what the host will
+    /// know the worker of a slot by.
+    pub fn new(
+        herd: &Arc<Herd>,
+        slot: Option<u16>,
+        handle_of: impl Fn(u16) -> *mut herd_worker,
+    ) -> Result<Worker> {
+        let settings = &herd.settings;
+        let process = ForkToken::current()?;
+        let listeners = herd.listeners();
+        let acceptor = Acceptor::new(listeners.len(), settings.accept_batch)?;
+        let (slot, claim) = claim_slot(herd, slot)?;
+        let expected = settings.worker_connections as usize + listeners.len();
+        let worker = Reactor::new(slot + 1, expected).map(|reactor| Worker {
+            herd: herd.clone(),
+            slot,
+            claim,
+            process,
+            handle: handle_of(slot),
+            reactor,
+            arming: Arming::new(listeners),
+            acceptor,
+            gate: settings.has_accept_right().then(|| Gate::new(slot)),
+            accept_disabled: Cell::new(0),
+            back_off_until_us: Cell::new(None),
+            competes: Cell::new(false),
+            watches_guard: Cell::new(false),
+            looks_after_herd: Cell::new(false),
+            suspicion: Cell::default(),
+            look_again_at_us: Cell::new(None),
+            woken_by_listener: Cell::new(false),
+            accepted_in_turn: Cell::new(0),
+            in_loop: Cell::new(false),
+            poisoned: Cell::new(false),
+        });
+        let worker = worker.inspect_err(|_| {
+            herd.region.slots()[usize::from(slot)].free(claim);
+        })?;
+        // From here on dropping the worker gives the slot back.
+        worker.remote().requests.store(0, SeqCst);
+        worker.remote().posted.forget();
+        let bell = herd.bells[usize::from(slot)].fd();
+        worker.reactor.watch(bell, epoll::IN | epoll::EDGE, Source::Bell)?;
+        if worker.gate.is_some() {
+            herd.arm_guard_if_overdue(now_us())?;
+        }
+        Ok(worker)
+    }
+
+    pub fn slot_number(&self) -> u16 {
+        self.slot
+    }
+
+    pub fn reactor(&self) -> &Reactor {
+        &self.reactor
+    }
+
+    pub fn herd(&self) -> &Herd {
+        &self.herd
+    }
+
+    pub fn remote(&self) -> &Remote {
+        &self.herd.remotes[usize::from(self.slot)]
+    }
+
+    fn my_slot(&self) -> &Slot {
+        &self.herd.region.slots()[usize::from(self.slot)]
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.my_slot().counters
+    }
+
+    // --- life ---
+
+    /// Whether this process may use the worker at all.
+    pub fn check_usable(&self) -> Result<()> {
+        if !self.process.is_current() {
+            Err(Error::FORKED)
+        } else if self.poisoned.get() {
+            Err(Error::POISONED)
+        } else {
+            Ok(())
+        }
+    }
+
+    pub fn is_of_this_process(&self) -> bool {
+        self.process.is_current()
+    }
+
+    /// Marks the loop as running. An error: it runs already, and a callback of it is calling.
+    pub fn enter(&self) -> Result<InLoop<'_>> {
+        if self.in_loop.replace(true) {
+            return Err(Error::REENTERED);
+        }
+        Ok(InLoop(&self.in_loop))
+    }
+
+    pub fn is_in_loop(&self) -> bool {
+        self.in_loop.get()
+    }
+
+    /// After a defect of the library: nothing of this worker may stand in another's way.
+    pub fn poison(&self) {
+        self.poisoned.set(true);
+        self.my_slot().set_state(State::Resting);
+        self.step_back(Stance::Refuse).unwrap_or_else(|error| {
+            self.herd.log.error(format_args!("slot {}: stepping back: {error}", self.slot));
+        });
+    }
+
+    /// Asks the worker to stop or to drain. Any thread, and signal handlers.
+    pub fn request(&self, request: u32) {
+        self.remote().requests.fetch_or(request, SeqCst);
+        self.ring();
+    }
+
+    /// Posts an event and wakes the worker. Any thread, and signal handlers.
+    pub fn post_remote(&self, event: *mut herd_event) -> Result<bool> {
+        let posted = self.remote().posted.push(event)?;
+        if posted == Posted::First {
+            self.ring();
+        }
+        Ok(posted != Posted::Already)
+    }
+
+    fn ring(&self) {
+        self.herd.bells[usize::from(self.slot)].ring();
+    }
+
+    pub fn phase(&self) -> Phase {
+        let requests = self.remote().requests.load(SeqCst);
+        if requests & Remote::STOP != 0 {
+            Phase::Stopped
+        } else if requests & Remote::DRAIN == 0 {
+            Phase::Running
+        } else if self.my_slot().open() > 0 {
+            Phase::Draining
+        } else {
+            Phase::Drained
+        }
+    }
+
+    /// The slot can be taken away from a worker that was reported dead by mistake.
+    fn check_slot(&self) -> Result<()> {
+        if self.my_slot().claim() == self.claim { Ok(()) } else { Err(Error::REAPED) }
+    }
+
+    // --- load ---
+
+    fn capacity(&self) -> u64 {
+        u64::from(self.herd.settings.worker_connections)
+    }
+
+    pub fn connection_opened(&self) {
+        let open = self.my_slot().open() + 1;
+        self.my_slot().set_open(open);
+        self.accept_disabled.set(balance::accept_disabled(self.capacity(), open));
+    }
+
+    pub fn connection_closed(&self) -> Result<()> {
+        let open = self.my_slot().open().checked_sub(1).ok_or(Error::errno(libc::ERANGE))?;
+        self.my_slot().set_open(open);
+        count(&self.counters().closed, 1);
+        Ok(())
+    }
+
+    pub fn set_load(&self, load: Option<u64>) {
+        self.my_slot().set_host_load(load);
+    }
+
+    pub fn connections_open(&self) -> u64 {
+        self.my_slot().open()
+    }
+}
+
+impl Drop for Worker {
+    /// Gives the accept right and the slot back and wakes another worker. In a forked child only
+    /// the child's copies of descriptors and memory go.
+    fn drop(&mut self) {
+        if !self.process.is_current() {
+            return;
+        }
+        self.end_last_turn();
+        if self.check_slot().is_ok() {
+            // Its errors can only come from descriptors that are closed next.
+            let _ = self.step_back(Stance::Refuse);
+            self.my_slot().free(self.claim);
+        }
+        let kept = [Delivery::Push, Delivery::Pull].map(|by| self.acceptor.kept_count(by));
+        let lost: usize = kept.iter().sum();
+        if lost > 0 {
+            self.herd.log.warning(format_args!(
+                "slot {}: {lost} accepted connections closed that the host had not taken",
+                self.slot
+            ));
+        }
+        self.remote().posted.forget();
+    }
+}
+
+fn claim_slot(herd: &Herd, wanted: Option<u16>) -> Result<(u16, Claim)> {
+    let pid = std::process::id();
+    match wanted {
+        Some(number) => {
+            let claim = herd.slot(usize::from(number))?.try_claim(pid).ok_or(Error::BUSY)?;
+            Ok((number, claim))
+        }
+        None => {
+            let slots = herd.region.slots().iter().zip(0u16..);
+            let mut claimed =
+                slots.filter_map(|(slot, number)| slot.try_claim(pid).map(|claim| (number, claim)));
+            claimed.next().ok_or(Error::NO_SLOT)
+        }
+    }
+}

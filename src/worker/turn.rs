@@ -1,0 +1,208 @@
+//! The turn, in nginx's order (ngx_process_events_and_timers in ngx_event.c), and its parts.
+
+use super::Worker;
+use crate::abi::HERD_POST_EVENTS;
+use crate::accept::acceptor::{Accepted, NoConnection};
+use crate::accept::guard;
+use crate::accept::listener::{self, Delivery};
+use crate::herd::Herd;
+use crate::reactor::{Queue, Source};
+use crate::shm::slot::{State, count};
+use crate::sys::clock::{now_us, timeout_until_ms};
+use crate::sys::{Error, Result};
+
+impl Worker {
+    /// One turn. Returns the number of connections, events and timers that were handled.
+    pub fn run_once(&self, timeout_ms: i32) -> Result<usize> {
+        check_timeout(timeout_ms)?;
+        self.trylock()?;
+        let waited = self.wait(timeout_ms);
+        let accepted = waited.and_then(|_| self.accept_posted());
+        // Whatever failed, the right is not kept while handlers run or the host looks at the error.
+        let unlocked = self.unlock();
+        let handled = self.deliver()
+            + self.reactor.run_timers(self.handle)
+            + self.reactor.run_posted(self.handle, Queue::Events);
+        accepted.and(unlocked)?;
+        Ok(handled)
+    }
+
+    /// Waits for events and sorts them. With HERD_POST_EVENTS that is all; without, the connections
+    /// are accepted and all handlers run as well. Returns the number of events.
+    pub fn process_events(&self, timeout_ms: i32, flags: u32) -> Result<usize> {
+        check_timeout(timeout_ms)?;
+        if flags & !HERD_POST_EVENTS != 0 {
+            return Err(Error::INVALID);
+        }
+        self.check_slot()?;
+        let events = self.wait(timeout_ms)?;
+        if flags & HERD_POST_EVENTS == 0 {
+            let accepted = self.accept_posted();
+            let unlocked = self.unlock();
+            self.run_posted(Queue::Events);
+            accepted.and(unlocked)?;
+        }
+        Ok(events)
+    }
+
+    /// Runs expired timers, after the host got the connections that were accepted before.
+    pub fn process_timers(&self) -> usize {
+        self.deliver() + self.reactor.run_timers(self.handle)
+    }
+
+    /// Runs posted events, after the host got the connections that were accepted before.
+    pub fn run_posted(&self, queue: Queue) -> usize {
+        self.deliver() + self.reactor.run_posted(self.handle, queue)
+    }
+
+    fn wait(&self, timeout_ms: i32) -> Result<usize> {
+        self.end_last_turn();
+        let has_work = self.reactor.begin_turn(&self.remote().posted)
+            || self.acceptor.kept_count(Delivery::Push) > 0;
+        let room = self.capacity().saturating_sub(self.my_slot().open());
+        let batch = u64::from(self.herd.settings.accept_batch);
+        self.acceptor.begin_turn(room.min(batch) as u32);
+
+        let mut timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
+        if timeout_ms != 0 && !self.announce_idle() {
+            timeout_ms = 0;
+        }
+        let mut guard_ticked = false;
+        let mut listeners = 0;
+        let arrived = self.reactor.wait(timeout_ms, &self.remote().posted, |source| match source {
+            Source::Bell => {}
+            Source::Guard => guard_ticked = true,
+            Source::Listener(number) => {
+                self.acceptor.set_ready(number);
+                listeners += 1;
+            }
+        });
+        self.my_slot().set_state(State::Busy);
+        let arrived = arrived?;
+        let counters = self.counters();
+        count(&counters.turns, 1);
+        count(&counters.wakeups, u64::from(arrived.total > 0));
+        count(&counters.stale_events, arrived.stale as u64);
+        self.woken_by_listener.set(listeners > 0);
+        if self.gate.is_some() {
+            self.mind_guard(guard_ticked)?;
+        }
+        Ok(arrived.host + listeners)
+    }
+
+    /// A wake-up by a listener is wasted unless a connection was accepted in its turn.
+    pub(super) fn end_last_turn(&self) {
+        if self.woken_by_listener.replace(false) && self.accepted_in_turn.get() == 0 {
+            count(&self.counters().wasted_wakeups, 1);
+        }
+        self.accepted_in_turn.set(0);
+    }
+
+    /// The host's timeout, or less if a timer or a time of the library's own comes first.
+    fn shortened(&self, timeout_ms: i32) -> i32 {
+        let own = [self.back_off_until_us.get(), self.look_again_at_us.get()];
+        let earliest = own.into_iter().chain([self.reactor.next_deadline_us()]).flatten().min();
+        match earliest {
+            None => timeout_ms,
+            Some(deadline_us) => {
+                let until_ms = timeout_until_ms(deadline_us, now_us());
+                if timeout_ms < 0 { until_ms } else { timeout_ms.min(until_ms) }
+            }
+        }
+    }
+
+    /// Tells the others that this worker is about to wait. False: it must not, since the accept
+    /// right has become free. A worker that gives the right up frees the word before it looks for
+    /// an idle one; this one says that it is idle before it looks at the word: so they cannot miss
+    /// each other.
+    fn announce_idle(&self) -> bool {
+        let competes = self.competes.get();
+        self.my_slot().set_state(if competes { State::Idle } else { State::Resting });
+        self.gate.is_none() || !competes || self.herd.region.lock.word().holder().is_some()
+    }
+
+    fn mind_guard(&self, ticked: bool) -> Result<()> {
+        let Herd { guard, region, settings, .. } = &*self.herd;
+        let interval_us = settings.accept_delay_us;
+        let now_us = now_us();
+        if ticked && guard::take_tick(guard, region, now_us, interval_us)? {
+            count(&self.counters().guard_ticks, 1);
+            self.looks_after_herd.set(true);
+        }
+        self.herd.arm_guard_if_overdue(now_us)
+    }
+
+    // --- accepting ---
+
+    /// Accepts from the listeners that are ready, up to the batch, and keeps the connections for
+    /// `deliver`. Returns their number.
+    pub fn accept_posted(&self) -> Result<usize> {
+        let mut accepted = 0;
+        while self.acceptor.ready_count() > 0 {
+            match self.accept_one(|_| true)? {
+                Some(connection) => self.acceptor.keep(connection),
+                None => break,
+            }
+            accepted += 1;
+        }
+        Ok(accepted)
+    }
+
+    /// The next connection of a listener without a callback: one that is kept, or one taken from
+    /// its backlog now.
+    pub fn accept_pulled(&self) -> Result<Accepted> {
+        if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
+            return Ok(kept);
+        }
+        let is_pulled = |number| {
+            self.arming.listener(number).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
+        };
+        self.accept_one(is_pulled)?.ok_or(Error::AGAIN)
+    }
+
+    fn accept_one(&self, eligible: impl Fn(u16) -> bool) -> Result<Option<Accepted>> {
+        match self.acceptor.accept_one(&self.arming, self.counters(), eligible) {
+            Ok(accepted) => {
+                count(&self.counters().accepted, 1);
+                self.accepted_in_turn.set(self.accepted_in_turn.get() + 1);
+                self.connection_opened();
+                Ok(Some(accepted))
+            }
+            Err(NoConnection::Empty) => Ok(None),
+            Err(NoConnection::BackOff(error)) => {
+                let settings = &self.herd.settings;
+                self.back_off_until_us.set(Some(now_us() + settings.accept_delay_us));
+                count(&self.counters().backoffs, 1);
+                let ms = settings.accept_delay_us / 1000;
+                self.herd.log.warning(format_args!(
+                    "slot {}: accept: {error}: others accept for {ms} ms",
+                    self.slot
+                ));
+                Ok(None)
+            }
+            Err(NoConnection::Fatal { listener, error }) => {
+                let name = self.arming.listener(listener).map_or("", |l| l.name.as_str());
+                let slot = self.slot;
+                self.herd.log.error(format_args!("slot {slot}: accept from {name}: {error}"));
+                self.arming.give_up(&self.reactor, listener);
+                Err(error)
+            }
+        }
+    }
+
+    /// Hands kept connections to the host's callbacks. Returns their number. One that is added
+    /// meanwhile waits for the next call.
+    fn deliver(&self) -> usize {
+        let most = self.acceptor.kept_count(Delivery::Push);
+        for _ in 0..most {
+            if let Some(kept) = self.acceptor.take_kept(Delivery::Push) {
+                listener::deliver(kept.acceptance, self.handle, kept.connection);
+            }
+        }
+        most
+    }
+}
+
+fn check_timeout(timeout_ms: i32) -> Result<()> {
+    if timeout_ms < -1 { Err(Error::INVALID) } else { Ok(()) }
+}

@@ -17,7 +17,8 @@ struct herd_event;
 struct herd_timer;
 
 /** Initialiser of a `struct herd_config`: every member has its default. */
-#define HERD_CONFIG_INIT { sizeof(struct herd_config), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL }
+#define HERD_CONFIG_INIT { sizeof(struct herd_config), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
+    NULL, NULL }
 /** Initialiser of a `struct herd_listen_options`: every member has its default. */
 #define HERD_LISTEN_OPTIONS_INIT { sizeof(struct herd_listen_options), 0, 0, 0 }
 
@@ -27,7 +28,9 @@ struct herd_timer;
 #define HERD_MODE_AUTO 0
 
 /**
- * EPOLLEXCLUSIVE, with the kernel's wait queue kept in order of load. Not part of this version.
+ * EPOLLEXCLUSIVE: every worker watches the listeners, the kernel wakes the first one of its wait
+ * queue that waits, and the workers keep that queue in order of load. Falls back to MUTEX, with a
+ * warning, where the kernel refuses the flag.
  */
 #define HERD_MODE_EXCLUSIVE 1
 
@@ -53,22 +56,23 @@ struct herd_timer;
 #define HERD_MODE_SHARED 5
 
 /**
- * The library's choice: PACK in this version.
+ * The library's choice: SPREAD.
  */
 #define HERD_BALANCE_DEFAULT 0
 
 /**
- * The least-loaded idle worker accepts. Not part of this version.
+ * The least-loaded idle worker accepts.
  */
 #define HERD_BALANCE_SPREAD 1
 
 /**
- * nginx's way: a worker keeps the accept right until 7/8 of its `worker_connections` are in use.
+ * One worker after the other is filled, each until 7/8 of its `worker_connections` are in use, as
+ * nginx does: fewer connections to upstream servers, warmer caches.
  */
 #define HERD_BALANCE_PACK 2
 
 /**
- * The host decides in a callback. Not part of this version.
+ * The host decides, in the `balance_callback` of its configuration.
  */
 #define HERD_BALANCE_CALLBACK 3
 
@@ -294,6 +298,14 @@ struct herd_accepted {
 typedef void (*herd_log_fn)(void *log_data, int level, const char *message);
 
 /**
+ * Decides whether a worker lets another accept (`HERD_BALANCE_CALLBACK`). Called in the worker that
+ * has just accepted, with the loads (see `herd_set_load`) of it and of the least-loaded other worker
+ * that could accept instead. It must be quick, must not call the library, and must not throw or
+ * longjmp. Return 1 to let the other accept, 0 to go on.
+ */
+typedef int (*herd_balance_fn)(void *balance_data, uint64_t own_load, uint64_t least_load);
+
+/**
  * Configuration of a herd. Initialise with `HERD_CONFIG_INIT` or `herd_config_init`, then change
  * what you need. Zero in a numeric member means its default.
  */
@@ -349,6 +361,14 @@ struct herd_config {
      * First argument of `log`.
      */
     void *log_data;
+    /**
+     * The policy of `HERD_BALANCE_CALLBACK`; NULL otherwise.
+     */
+    herd_balance_fn balance_callback;
+    /**
+     * First argument of `balance_callback`.
+     */
+    void *balance_data;
 };
 
 /**
@@ -513,13 +533,25 @@ struct herd_stats {
      */
     uint64_t failed_tries;
     /**
-     * Times a worker that stepped back woke another one to accept.
+     * Times a worker woke another one to accept in its place.
      */
     uint64_t handovers;
     /**
-     * Ticks of the guard that this worker was woken for.
+     * Times a worker moved to the end of the kernel's wait queue of a listener (EXCLUSIVE).
+     */
+    uint64_t reorders;
+    /**
+     * Ticks of the guard that a worker was woken for.
      */
     uint64_t guard_ticks;
+    /**
+     * Those after which it got the accept right or found a waiting connection.
+     */
+    uint64_t guard_useful;
+    /**
+     * Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE).
+     */
+    uint64_t blind_accepts;
     /**
      * Times the accept right was taken from a holder that made no progress.
      */
@@ -775,13 +807,25 @@ int herd_set_load(struct herd_worker *worker, int64_t load);
 /**
  * Reports that the process `pid` is dead: what it held is freed (the accept right, its slots and
  * their load), and an idle worker is woken to accept. Call it in the parent after waitpid(2), for
- * every child; children that were no workers are told apart.
+ * every child; children that were no workers are told apart. The kernel is asked who is dead, so a
+ * mistaken report, a reused process id or a worker in a pid namespace of its own does no harm; other
+ * dead workers found on the way are freed as well.
  *
- * Returns the number of slots freed, 0 if the process had none. -EINVAL: NULL, `pid` below 1, or the
- * caller's own. Any process and thread. nginx: ngx_unlock_mutexes in ngx_process.c. Since 0.1.
+ * Returns the number of slots freed, 0 if no worker was dead. -EINVAL: NULL, or `pid` below 1;
+ * negated errno values of fcntl(2). Any process of the herd, any thread. nginx: ngx_unlock_mutexes
+ * in ngx_process.c. Since 0.1.
  */
 int herd_reap(struct herd *herd,
               int pid);
+
+/**
+ * Counts the free slots, after freeing those of dead workers. A parent asks before it starts
+ * another worker, such as the new generation of a reload while the old one drains: a worker that
+ * finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).
+ *
+ * Returns the number. -EINVAL: NULL. Any process of the herd, any thread. Since 0.1.
+ */
+int herd_free_slots(struct herd *herd);
 
 /**
  * Tries for the accept right. Held: the listeners are armed, and events should be posted and the

@@ -2,35 +2,40 @@
 //! the parent and inherited by its children.
 
 use crate::abi::{
-    HERD_LISTEN_DUAL_STACK, HERD_MAX_WORKERS, herd_config, herd_listen_options, herd_stats,
+    HERD_LISTEN_DUAL_STACK, HERD_MAX_WORKERS, HERD_MODE_EXCLUSIVE, herd_config,
+    herd_listen_options, herd_stats,
 };
-use crate::accept::gate::wake_one_idle;
-use crate::accept::guard;
+use crate::accept::balance::{Balance, least_loaded};
+use crate::accept::guard::Guard;
 use crate::accept::listener::{Acceptance, Listener};
+use crate::accept::listener_table::{ListenerSet, ListenerTable};
 use crate::log::Log;
-use crate::mode::{Balance, Mode};
-use crate::reactor::{LISTENER_LIMIT, RemoteQueue};
+use crate::mode::Mode;
+use crate::reactor::RemoteQueue;
 use crate::shm::Region;
-use crate::shm::slot::Slot;
+use crate::shm::slot::{Claim, Slot, State};
 use crate::sys::address::Address;
 use crate::sys::bell::Bell;
 use crate::sys::clock::{US_PER_MS, now_us};
-use crate::sys::guard_timer::GuardTimer;
+use crate::sys::epoll::Epoll;
+use crate::sys::fork::ForkToken;
+use crate::sys::host::HostPointer;
+use crate::sys::record_lock;
 use crate::sys::socket::ListenOptions;
-use crate::sys::{Error, Result};
+use crate::sys::{Error, Result, epoll};
 use std::ffi::CString;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const DEFAULT_BACKLOG: u32 = 4096;
 
 /// The configuration, checked and with its defaults filled in.
-#[derive(Debug)]
 pub struct Settings {
-    pub mode: Mode,
+    /// What the host asked for; see `Herd::mode` for what it got.
+    wished_mode: u32,
     pub balance: Balance,
     pub max_workers: u32,
     pub worker_connections: u32,
@@ -43,9 +48,12 @@ pub struct Settings {
 impl Settings {
     pub fn new(config: &herd_config, name: Option<&str>) -> Result<Settings> {
         let accept_delay_ms = in_range(config.accept_delay_ms, 500, 1..=60_000)?;
+        // A mode that does not exist is refused before anything is made.
+        Mode::resolve(config.mode, true)?;
+        let balance_data = HostPointer(config.balance_data);
         Ok(Settings {
-            mode: Mode::resolve(config.mode)?,
-            balance: Balance::resolve(config.balance)?,
+            wished_mode: config.mode,
+            balance: Balance::resolve(config.balance, config.balance_callback, balance_data)?,
             max_workers: in_range(config.max_workers, 64, 1..=HERD_MAX_WORKERS)?,
             worker_connections: in_range(config.worker_connections, 1024, 1..=1 << 30)?,
             accept_delay_us: u64::from(accept_delay_ms) * US_PER_MS,
@@ -53,10 +61,6 @@ impl Settings {
             accept_batch: in_range(config.accept_batch, 1, 1..=1024)?,
             name: checked_name(name.unwrap_or("herd"))?.to_owned(),
         })
-    }
-
-    pub fn has_accept_right(&self) -> bool {
-        self.mode.has_accept_right(self.max_workers)
     }
 }
 
@@ -74,12 +78,17 @@ fn checked_name(name: &str) -> Result<&str> {
     if good { Ok(name) } else { Err(Error::INVALID) }
 }
 
-/// What other threads and signal handlers ask of a worker.
+/// What concerns a slot in this process only: what other threads and signal handlers ask of its
+/// worker.
 #[derive(Default)]
 pub struct Remote {
     /// `STOP` and `DRAIN` bits.
     pub requests: AtomicU32,
     pub posted: RemoteQueue,
+    /// The slot's worker as of this process: its claim, and the process it was made in. A forked
+    /// child inherits the values, which then are not its own.
+    claim: AtomicU64,
+    process: AtomicU64,
 }
 
 impl Remote {
@@ -89,15 +98,16 @@ impl Remote {
 
 pub struct Herd {
     pub settings: Settings,
+    pub mode: Mode,
+    kernel_has_exclusive: bool,
     pub log: Log,
     pub region: Region,
     /// One for each slot, made before the fork so that every worker can ring every other.
     pub bells: Vec<Bell>,
     /// One for each slot. Not shared: each process uses those of its own workers.
     pub remotes: Vec<Remote>,
-    pub guard: GuardTimer,
-    /// By number; None where one was removed.
-    listeners: Mutex<Vec<Option<Arc<Listener>>>>,
+    pub guard: Guard,
+    listeners: Mutex<ListenerTable>,
 }
 
 impl Herd {
@@ -105,18 +115,41 @@ impl Herd {
         let slots = settings.max_workers as usize;
         let region_name = CString::new(format!("herd-{}", settings.name));
         let region_name = region_name.expect("a checked name has no NUL");
+        let region = Region::new(&region_name, slots)?;
+        let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
+        let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
         let herd = Herd {
-            region: Region::new(&region_name, slots)?,
-            bells: (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?,
+            mode: Mode::resolve(settings.wished_mode, kernel_has_exclusive)?,
+            kernel_has_exclusive,
+            region,
+            bells,
             remotes: (0..slots).map(|_| Remote::default()).collect(),
-            guard: GuardTimer::new()?,
-            listeners: Mutex::new(Vec::new()),
+            guard: Guard::new(settings.accept_delay_us, settings.handover_delay_us)?,
+            listeners: Mutex::default(),
             settings,
             log,
         };
-        let Settings { mode, balance, max_workers, .. } = &herd.settings;
-        herd.log.info(format_args!("mode {mode}, balance {balance}, {max_workers} slots"));
+        let (mode, balance) = (herd.mode, herd.settings.balance);
+        herd.log.info(format_args!("mode {mode}, balance {balance}, {slots} slots"));
+        if herd.settings.wished_mode == HERD_MODE_EXCLUSIVE && mode != Mode::Exclusive {
+            herd.log.warning(format_args!("no EPOLLEXCLUSIVE here: mode {mode} instead"));
+        }
         Ok(herd)
+    }
+
+    /// Whether workers compete for the lock. With one worker there is nobody to compete with.
+    pub fn has_accept_right(&self) -> bool {
+        self.mode == Mode::Mutex && self.settings.max_workers > 1
+    }
+
+    /// Whether workers tell each other who should accept.
+    pub fn is_coordinated(&self) -> bool {
+        self.mode != Mode::Shared && self.settings.max_workers > 1
+    }
+
+    /// How the guard is watched: a tick wakes one worker, where the kernel can do that.
+    pub fn guard_events(&self) -> u32 {
+        if self.kernel_has_exclusive { epoll::IN | epoll::EXCLUSIVE } else { epoll::IN }
     }
 
     // --- listeners ---
@@ -146,36 +179,27 @@ impl Herd {
 
     fn insert(&self, made: Result<Listener>, what: std::fmt::Arguments) -> Result<usize> {
         let listener = made.inspect_err(|error| self.log.error(format_args!("{what}: {error}")))?;
-        let mut listeners = self.lock_listeners();
-        let number = listeners.iter().position(Option::is_none).unwrap_or(listeners.len());
-        if number >= LISTENER_LIMIT {
-            return Err(Error::errno(libc::ENOSPC));
-        }
-        if number == listeners.len() {
-            listeners.push(None);
-        }
-        listeners[number] = Some(Arc::new(listener));
-        Ok(number)
+        self.lock_listeners().insert(listener, self.has_workers())
     }
 
     pub fn remove_listener(&self, number: usize) -> Result<()> {
-        let mut listeners = self.lock_listeners();
-        let place = listeners.get_mut(number).ok_or(Error::NOT_FOUND)?;
-        place.take().map(drop).ok_or(Error::NOT_FOUND)
+        self.lock_listeners().remove(number)
     }
 
     pub fn listener(&self, number: usize) -> Result<Arc<Listener>> {
-        self.lock_listeners().get(number).cloned().flatten().ok_or(Error::NOT_FOUND)
+        self.lock_listeners().get(number).ok_or(Error::NOT_FOUND)
     }
 
-    /// All listeners with their numbers.
-    pub fn listeners(&self) -> Vec<(u16, Arc<Listener>)> {
-        let listeners = self.lock_listeners();
-        let numbered = listeners.iter().zip(0u16..);
-        numbered.filter_map(|(place, number)| Some((number, place.clone()?))).collect()
+    /// The listeners as they are now, for a new worker.
+    pub fn listeners(&self) -> ListenerSet {
+        self.lock_listeners().snapshot(self.has_accept_right())
     }
 
-    fn lock_listeners(&self) -> std::sync::MutexGuard<'_, Vec<Option<Arc<Listener>>>> {
+    fn has_workers(&self) -> bool {
+        self.region.slots().iter().any(|slot| slot.claim().pid().is_some())
+    }
+
+    fn lock_listeners(&self) -> MutexGuard<'_, ListenerTable> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -183,37 +207,108 @@ impl Herd {
         Ok(self.listener(number)?.fd.as_raw_fd())
     }
 
-    // --- workers ---
+    // --- slots and their owners ---
 
-    /// Frees what a dead process left: the accept right, its slots and their load. Another worker
-    /// is woken to accept. Returns the number of slots.
-    pub fn reap(&self, pid: u32) -> Result<usize> {
-        let lock = &self.region.lock;
+    /// Takes a slot for a worker of this process: `wanted`, or any.
+    pub fn claim_slot(&self, wanted: Option<u16>) -> Result<(u16, Claim)> {
+        match wanted {
+            Some(number) => {
+                let slot = self.slot(number.into())?;
+                Ok((number, self.try_claim(number, slot)?.ok_or(Error::BUSY)?))
+            }
+            None => {
+                for (number, slot) in self.numbered_slots() {
+                    if let Some(claim) = self.try_claim(number, slot)? {
+                        return Ok((number, claim));
+                    }
+                }
+                Err(Error::NO_SLOT)
+            }
+        }
+    }
+
+    /// The hold comes before the claim and ends after it: a claimed slot that nobody holds is a
+    /// dead worker's.
+    fn try_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
+        if let Some(dead) = self.dead_claim(number, slot)? {
+            self.free_dead(number, slot, dead);
+        }
+        if slot.claim().pid().is_some() || !record_lock::hold(self.region.file(), number.into())? {
+            return Ok(None);
+        }
+        let claim = slot.try_claim(std::process::id());
+        if let Some(claim) = claim {
+            let remote = &self.remotes[usize::from(number)];
+            remote.requests.store(0, SeqCst);
+            remote.posted.forget();
+            remote.process.store(ForkToken::current()?.number(), SeqCst);
+            remote.claim.store(claim.bits(), SeqCst);
+        }
+        Ok(claim)
+    }
+
+    /// Gives a slot of this process back.
+    pub fn free_slot(&self, number: u16, claim: Claim) {
+        let index = usize::from(number);
+        self.remotes[index].claim.store(0, SeqCst);
+        let _ = record_lock::release(self.region.file(), index);
+        self.region.slots()[index].free(claim);
+    }
+
+    /// The claim of a slot whose owner is dead.
+    fn dead_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
+        let claim = slot.claim();
+        if claim.pid().is_none() {
+            return Ok(None);
+        }
+        // The own process's holds do not show as held.
+        let remote = &self.remotes[usize::from(number)];
+        let is_own = remote.claim.load(SeqCst) == claim.bits()
+            && remote.process.load(SeqCst) == ForkToken::current()?.number();
+        let lives = is_own || record_lock::is_held_by_another(self.region.file(), number.into())?;
+        Ok(if lives { None } else { Some(claim) })
+    }
+
+    fn free_dead(&self, number: u16, slot: &Slot, claim: Claim) -> bool {
+        // The word first: a new owner of the slot must not find its right taken.
+        let word = self.region.lock.word();
+        if word.holder() == Some(number) {
+            self.region.lock.release(word);
+        }
+        slot.reap(claim)
+    }
+
+    /// Frees what dead workers left: the accept right, their slots and their load. If there were
+    /// any, an idle worker is woken to accept. Returns the number of slots.
+    pub fn free_dead_slots(&self) -> Result<usize> {
         let mut freed = 0;
-        for (slot, number) in self.region.slots().iter().zip(0u16..) {
-            let claim = slot.claim();
-            if claim.pid() != Some(pid) {
-                continue;
+        for (number, slot) in self.numbered_slots() {
+            if let Some(claim) = self.dead_claim(number, slot)?
+                && self.free_dead(number, slot, claim)
+            {
+                freed += 1;
+                self.log.info(format_args!("slot {number}: its worker is dead, freed"));
             }
-            // The word first: a new owner of the slot must not find its right taken.
-            let word = lock.word();
-            if word.holder() == Some(number) {
-                lock.release(word);
+        }
+        if freed > 0 && self.is_coordinated() {
+            let idle = self
+                .numbered_slots()
+                .filter(|(_, slot)| slot.claim().pid().is_some() && slot.state() == State::Idle);
+            if let Some((number, _)) = least_loaded(idle.map(|(n, slot)| (n, slot.load()))) {
+                self.bells[usize::from(number)].ring();
             }
-            freed += usize::from(slot.reap(claim));
-        }
-        if freed > 0 && self.settings.has_accept_right() {
-            wake_one_idle(self.region.slots(), &self.bells, None);
-            self.arm_guard_if_overdue(now_us())?;
-        }
-        if freed > 0 {
-            self.log.info(format_args!("process {pid} is dead: {freed} slots freed"));
+            self.guard.arm_if_overdue(&self.region.guard, now_us())?;
         }
         Ok(freed)
     }
 
-    pub fn arm_guard_if_overdue(&self, now_us: u64) -> Result<()> {
-        guard::arm_if_overdue(&self.guard, &self.region, now_us, self.settings.accept_delay_us)
+    pub fn free_slots(&self) -> Result<usize> {
+        self.free_dead_slots()?;
+        Ok(self.region.slots().iter().filter(|slot| slot.claim().pid().is_none()).count())
+    }
+
+    fn numbered_slots(&self) -> impl Iterator<Item = (u16, &Slot)> {
+        (0u16..).zip(self.region.slots())
     }
 
     // --- counters ---
@@ -241,7 +336,10 @@ impl Herd {
             total.acquisitions += counters.acquisitions.load(Relaxed);
             total.failed_tries += counters.failed_tries.load(Relaxed);
             total.handovers += counters.handovers.load(Relaxed);
+            total.reorders += counters.reorders.load(Relaxed);
             total.guard_ticks += counters.guard_ticks.load(Relaxed);
+            total.guard_useful += counters.guard_useful.load(Relaxed);
+            total.blind_accepts += counters.blind_accepts.load(Relaxed);
             total.thefts += counters.thefts.load(Relaxed);
             total.stale_events += counters.stale_events.load(Relaxed);
         }

@@ -4,7 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// The best mode that works here. `herd_mode` tells which it is.
 pub const HERD_MODE_AUTO: u32 = 0;
-/// EPOLLEXCLUSIVE, with the kernel's wait queue kept in order of load. Not part of this version.
+/// EPOLLEXCLUSIVE: every worker watches the listeners, the kernel wakes the first one of its wait
+/// queue that waits, and the workers keep that queue in order of load. Falls back to MUTEX, with a
+/// warning, where the kernel refuses the flag.
 pub const HERD_MODE_EXCLUSIVE: u32 = 1;
 /// nginx's accept mutex: the worker that has the accept right, and only it, watches the listeners.
 pub const HERD_MODE_MUTEX: u32 = 2;
@@ -16,13 +18,14 @@ pub const HERD_MODE_HANDOFF: u32 = 4;
 /// the thundering herd, kept as the control to compare with.
 pub const HERD_MODE_SHARED: u32 = 5;
 
-/// The library's choice: PACK in this version.
+/// The library's choice: SPREAD.
 pub const HERD_BALANCE_DEFAULT: u32 = 0;
-/// The least-loaded idle worker accepts. Not part of this version.
+/// The least-loaded idle worker accepts.
 pub const HERD_BALANCE_SPREAD: u32 = 1;
-/// nginx's way: a worker keeps the accept right until 7/8 of its `worker_connections` are in use.
+/// One worker after the other is filled, each until 7/8 of its `worker_connections` are in use, as
+/// nginx does: fewer connections to upstream servers, warmer caches.
 pub const HERD_BALANCE_PACK: u32 = 2;
-/// The host decides in a callback. Not part of this version.
+/// The host decides, in the `balance_callback` of its configuration.
 pub const HERD_BALANCE_CALLBACK: u32 = 3;
 
 /// Largest `max_workers`.
@@ -41,6 +44,14 @@ pub const HERD_LOG_INFO: c_int = 3;
 /// It must not call the library, and must not throw or longjmp.
 pub type herd_log_fn =
     Option<extern "C-unwind" fn(log_data: *mut c_void, level: c_int, message: *const c_char)>;
+
+/// Decides whether a worker lets another accept (`HERD_BALANCE_CALLBACK`). Called in the worker that
+/// has just accepted, with the loads (see `herd_set_load`) of it and of the least-loaded other worker
+/// that could accept instead. It must be quick, must not call the library, and must not throw or
+/// longjmp. Return 1 to let the other accept, 0 to go on.
+pub type herd_balance_fn = Option<
+    extern "C-unwind" fn(balance_data: *mut c_void, own_load: u64, least_load: u64) -> c_int,
+>;
 
 /// Configuration of a herd. Initialise with `HERD_CONFIG_INIT` or `herd_config_init`, then change
 /// what you need. Zero in a numeric member means its default.
@@ -76,4 +87,8 @@ pub struct herd_config {
     pub log: herd_log_fn,
     /// First argument of `log`.
     pub log_data: *mut c_void,
+    /// The policy of `HERD_BALANCE_CALLBACK`; NULL otherwise.
+    pub balance_callback: herd_balance_fn,
+    /// First argument of `balance_callback`.
+    pub balance_data: *mut c_void,
 }

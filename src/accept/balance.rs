@@ -1,5 +1,10 @@
 //! Who should accept: pure decisions, numbers in and an answer out.
 
+use crate::abi::*;
+use crate::sys::host::HostPointer;
+use crate::sys::{Error, Result};
+use std::fmt;
+
 /// nginx's `ngx_accept_disabled` (ngx_event_accept.c): above 0 while more than 7/8 of the
 /// connections are in use, and by how much. A worker skips as many tries for the accept right.
 pub fn accept_disabled(capacity: u64, open: u64) -> u64 {
@@ -17,7 +22,7 @@ pub struct Standing {
     pub not_taken: usize,
     pub open: u64,
     pub capacity: u64,
-    /// Tries still to skip. Only counts where others could accept instead.
+    /// Tries still to leave to others.
     pub accept_disabled: u64,
 }
 
@@ -25,8 +30,8 @@ pub struct Standing {
 pub enum Stance {
     /// Try for the accept right.
     Compete,
-    /// Let others try first; a tick of the guard overrules this, so that a connection is not left
-    /// waiting when all have skipped.
+    /// Let others try first. Overruled when another worker or the guard asks, so that a connection
+    /// is not left waiting when all have skipped.
     Skip,
     /// Do not accept at all, whatever waits.
     Refuse,
@@ -46,9 +51,95 @@ pub fn stance(standing: &Standing) -> Stance {
     }
 }
 
-/// The least loaded of `idle` (slot, load); the first of several.
-pub fn least_loaded(idle: impl Iterator<Item = (u16, u64)>) -> Option<u16> {
-    idle.min_by_key(|&(_, load)| load).map(|(slot, _)| slot)
+/// How the worker that accepts is chosen.
+#[derive(Clone, Copy)]
+pub enum Balance {
+    /// The least loaded one.
+    Spread,
+    /// The same one, until 7/8 of its connections are in use.
+    Pack,
+    /// The host says.
+    Callback {
+        decide: extern "C-unwind" fn(*mut std::ffi::c_void, u64, u64) -> i32,
+        data: HostPointer,
+    },
+}
+
+impl Balance {
+    pub fn resolve(wish: u32, callback: herd_balance_fn, data: HostPointer) -> Result<Balance> {
+        match (wish, callback) {
+            (HERD_BALANCE_DEFAULT | HERD_BALANCE_SPREAD, None) => Ok(Balance::Spread),
+            (HERD_BALANCE_PACK, None) => Ok(Balance::Pack),
+            (HERD_BALANCE_CALLBACK, Some(decide)) => Ok(Balance::Callback { decide, data }),
+            _ => Err(Error::INVALID),
+        }
+    }
+
+    pub fn code(&self) -> u32 {
+        match self {
+            Balance::Spread => HERD_BALANCE_SPREAD,
+            Balance::Pack => HERD_BALANCE_PACK,
+            Balance::Callback { .. } => HERD_BALANCE_CALLBACK,
+        }
+    }
+
+    /// Whether a worker that has just accepted should look for a less loaded one. `least_seen` is
+    /// the smallest load that it saw when it last looked.
+    pub fn should_look(&self, load: u64, least_seen: u64, pace: Pace) -> bool {
+        match self {
+            Balance::Spread => exceeds(load, least_seen, pace),
+            Balance::Pack => false,
+            Balance::Callback { .. } => true,
+        }
+    }
+
+    /// Whether a worker should let the one with the `least` load accept.
+    pub fn should_yield(&self, load: u64, least: u64, pace: Pace) -> bool {
+        match self {
+            Balance::Spread => exceeds(load, least, pace),
+            Balance::Pack => false,
+            Balance::Callback { decide, data } => decide(data.0, load, least) > 0,
+        }
+    }
+}
+
+impl fmt::Display for Balance {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str(match self {
+            Balance::Spread => "spread",
+            Balance::Pack => "pack",
+            Balance::Callback { .. } => "callback",
+        })
+    }
+}
+
+/// How dear it is to let another worker accept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// A hand-over costs nothing worth saving.
+    Calm,
+    /// Connections come so fast that the wake-up of a hand-over shows.
+    Fast,
+}
+
+/// A load that differs by the slack or less is as good: moving the accepts costs more than it gains.
+/// One connection of sixteen, and one more, spreads exactly. At a fast pace few connections more or
+/// less do not matter, but the hand-overs do.
+fn slack(load: u64, pace: Pace) -> u64 {
+    let exact = 1 + load / 16;
+    match pace {
+        Pace::Calm => exact,
+        Pace::Fast => exact.max(8),
+    }
+}
+
+fn exceeds(load: u64, least: u64, pace: Pace) -> bool {
+    load > least.saturating_add(slack(load, pace))
+}
+
+/// The least loaded of `candidates` (slot, load); the first of several.
+pub fn least_loaded(candidates: impl Iterator<Item = (u16, u64)>) -> Option<(u16, u64)> {
+    candidates.min_by_key(|&(_, load)| load)
 }
 
 #[cfg(test)]
@@ -105,6 +196,48 @@ mod tests {
     #[test]
     fn the_least_loaded_is_the_first_of_the_least() {
         assert_eq!(least_loaded([].into_iter()), None);
-        assert_eq!(least_loaded([(4, 3), (1, 2), (2, 2), (3, 9)].into_iter()), Some(1));
+        assert_eq!(least_loaded([(4, 3), (1, 2), (2, 2), (3, 9)].into_iter()), Some((1, 2)));
+    }
+
+    #[test]
+    fn a_worker_yields_beyond_the_slack_only() {
+        // load, least, calm, fast
+        let table = [
+            (1, 0, false, false),
+            (2, 0, true, false),
+            (8, 0, true, false),
+            (9, 0, true, true),
+            (0, 5, false, false),
+            (100, 93, false, false),
+            (100, 92, true, false),
+            (100, 91, true, true),
+            (u64::MAX, u64::MAX, false, false),
+        ];
+        for (load, least, calm, fast) in table {
+            let yields = |pace| Balance::Spread.should_yield(load, least, pace);
+            assert_eq!((yields(Pace::Calm), yields(Pace::Fast)), (calm, fast), "{load} {least}");
+            assert!(!Balance::Pack.should_yield(load, least, Pace::Calm));
+        }
+    }
+
+    #[test]
+    fn a_policy_and_its_callback_go_together() {
+        extern "C-unwind" fn more_than_double(
+            _: *mut std::ffi::c_void,
+            own: u64,
+            least: u64,
+        ) -> i32 {
+            i32::from(own > 2 * least)
+        }
+        let none = HostPointer(std::ptr::null_mut());
+        let resolve = |wish, callback| Balance::resolve(wish, callback, none).map(|b| b.code());
+        assert_eq!(resolve(HERD_BALANCE_DEFAULT, None), Ok(HERD_BALANCE_SPREAD));
+        assert_eq!(resolve(HERD_BALANCE_PACK, None), Ok(HERD_BALANCE_PACK));
+        assert_eq!(resolve(HERD_BALANCE_CALLBACK, None), Err(Error::INVALID));
+        assert_eq!(resolve(HERD_BALANCE_PACK, Some(more_than_double)), Err(Error::INVALID));
+        assert_eq!(resolve(4, None), Err(Error::INVALID));
+        let host = Balance::resolve(HERD_BALANCE_CALLBACK, Some(more_than_double), none).unwrap();
+        assert!(host.should_look(0, 0, Pace::Fast));
+        assert!(host.should_yield(5, 2, Pace::Fast) && !host.should_yield(4, 2, Pace::Calm));
     }
 }

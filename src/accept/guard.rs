@@ -1,40 +1,60 @@
-//! The guard: one timer for the whole herd that wakes one idle worker every accept_delay, so that
-//! no connection waits behind a holder that is stopped, hung or dead. Workers that lost the right
-//! need no timeout of their own.
+//! The guard: one timer for the whole herd that wakes one idle worker every accept_delay, so that no
+//! connection waits behind a holder that is stopped, hung or dead. Workers that lost the right need
+//! no timeout of their own. While the right is free and everybody who knows of it is busy, the next
+//! tick is pulled in to handover_delay.
 
-use crate::shm::Region;
+use crate::shm::layout::GuardLine;
 use crate::shm::lock::Word;
 use crate::sys::Result;
 use crate::sys::guard_timer::GuardTimer;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Takes the tick that woke this worker, and lets the timer count on. False: another took it.
-pub fn take_tick(
-    timer: &GuardTimer,
-    region: &Region,
-    now_us: u64,
+pub struct Guard {
+    timer: GuardTimer,
     interval_us: u64,
-) -> Result<bool> {
-    let taken = timer.take_tick()?;
-    if taken {
-        region.guard.due_us.store(now_us + interval_us, Relaxed);
-    }
-    Ok(taken)
+    handover_delay_us: u64,
 }
 
-/// Starts the timer anew if its tick is overdue: the first worker finds it so, and so do the others
-/// when one died between being woken by a tick and reading it.
-pub fn arm_if_overdue(
-    timer: &GuardTimer,
-    region: &Region,
-    now_us: u64,
-    interval_us: u64,
-) -> Result<()> {
-    if is_overdue(region.guard.due_us.load(Relaxed), now_us, interval_us) {
-        region.guard.due_us.store(now_us + interval_us, Relaxed);
-        timer.arm(interval_us, interval_us)?;
+impl Guard {
+    pub fn new(interval_us: u64, handover_delay_us: u64) -> Result<Guard> {
+        Ok(Guard { timer: GuardTimer::new()?, interval_us, handover_delay_us })
     }
-    Ok(())
+
+    pub fn fd(&self) -> i32 {
+        self.timer.fd()
+    }
+
+    /// Takes the tick that woke this worker, and lets the timer count on. False: another took it.
+    pub fn take_tick(&self, line: &GuardLine, now_us: u64) -> Result<bool> {
+        let taken = self.timer.take_tick()?;
+        if taken {
+            line.due_us.store(now_us + self.interval_us, Relaxed);
+        }
+        Ok(taken)
+    }
+
+    /// Starts the timer anew if its tick is overdue: the first worker finds it so, and so do the
+    /// others when one died between being woken by a tick and reading it.
+    pub fn arm_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        if is_overdue(line.due_us.load(Relaxed), now_us, self.interval_us) {
+            self.arm(line, now_us, self.interval_us)?;
+        }
+        Ok(())
+    }
+
+    /// Whether pulling the next tick in would make it come sooner.
+    pub fn can_pull_in(&self, line: &GuardLine, now_us: u64) -> bool {
+        line.due_us.load(Relaxed) > now_us + self.handover_delay_us
+    }
+
+    pub fn pull_in(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        self.arm(line, now_us, self.handover_delay_us)
+    }
+
+    fn arm(&self, line: &GuardLine, now_us: u64, first_us: u64) -> Result<()> {
+        line.due_us.store(now_us + first_us, Relaxed);
+        self.timer.arm(first_us, self.interval_us)
+    }
 }
 
 /// A tick that nobody took for half an interval was lost: who is woken reads it first of all.
@@ -53,8 +73,8 @@ pub struct Sighting {
 pub enum Verdict {
     /// Nothing to hold against the holder.
     Clear,
-    /// Look again at this time.
-    LookAgain { at_us: u64 },
+    /// Look again in a while.
+    LookAgain,
     /// A connection waits, and the holder did nothing for long enough: take the right from it.
     TakeOver(Word),
 }
@@ -74,6 +94,11 @@ impl Suspicion {
         self.first = None;
     }
 
+    /// When to look again, while there is something to look at.
+    pub fn next_look_us(&self, handover_delay_us: u64) -> Option<u64> {
+        self.first.map(|(_, since_us)| since_us + handover_delay_us)
+    }
+
     /// `sighting` is None when no connection waits or nobody holds the right. A holder that moved
     /// since the first sighting is cleared: it is alive, and the connection is as good as accepted.
     pub fn judge(
@@ -88,9 +113,8 @@ impl Suspicion {
         };
         match self.first {
             Some((first, since_us)) if first == seen => {
-                let at_us = since_us + handover_delay_us;
-                if now_us < at_us {
-                    return Verdict::LookAgain { at_us };
+                if now_us < since_us + handover_delay_us {
+                    return Verdict::LookAgain;
                 }
                 self.clear();
                 Verdict::TakeOver(seen.word)
@@ -101,7 +125,7 @@ impl Suspicion {
             }
             None => {
                 self.first = Some((seen, now_us));
-                Verdict::LookAgain { at_us: now_us + handover_delay_us }
+                Verdict::LookAgain
             }
         }
     }
@@ -129,14 +153,15 @@ mod tests {
 
         let mut suspicion = Suspicion::default();
         assert_eq!(suspicion.judge(None, 0, 500), Verdict::Clear);
-        assert_eq!(suspicion.judge(still, 100, 500), Verdict::LookAgain { at_us: 600 });
-        assert_eq!(suspicion.judge(still, 599, 500), Verdict::LookAgain { at_us: 600 });
+        assert_eq!(suspicion.judge(still, 100, 500), Verdict::LookAgain);
+        assert_eq!(suspicion.next_look_us(500), Some(600));
+        assert_eq!(suspicion.judge(still, 599, 500), Verdict::LookAgain);
         assert_eq!(suspicion.judge(still, 600, 500), Verdict::TakeOver(word));
-        assert!(!suspicion.is_pending());
+        assert_eq!(suspicion.next_look_us(500), None);
 
-        assert_eq!(suspicion.judge(still, 700, 500), Verdict::LookAgain { at_us: 1200 });
+        assert_eq!(suspicion.judge(still, 700, 500), Verdict::LookAgain);
         assert_eq!(suspicion.judge(moved, 1300, 500), Verdict::Clear);
-        assert_eq!(suspicion.judge(moved, 1400, 500), Verdict::LookAgain { at_us: 1900 });
+        assert_eq!(suspicion.judge(moved, 1400, 500), Verdict::LookAgain);
         assert_eq!(suspicion.judge(None, 2000, 500), Verdict::Clear);
         assert!(!suspicion.is_pending());
     }

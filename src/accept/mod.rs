@@ -8,3 +8,5 @@ pub mod error_class;
 pub mod gate;
 pub mod guard;
 pub mod listener;
+pub mod listener_table;
+pub mod neighbours;

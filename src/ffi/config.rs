@@ -20,6 +20,8 @@ pub(super) const CONFIG_DEFAULTS: herd_config = herd_config {
     name: ptr::null(),
     log: None,
     log_data: ptr::null_mut(),
+    balance_callback: None,
+    balance_data: ptr::null_mut(),
 };
 
 pub(super) const LISTEN_OPTIONS_DEFAULTS: herd_listen_options = herd_listen_options {

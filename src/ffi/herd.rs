@@ -51,7 +51,7 @@ pub extern "C" fn herd_destroy(herd: *mut herd) -> c_int {
 /// The mode in force: `HERD_MODE_...`, never AUTO. -EINVAL: NULL. Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_mode(herd: *const herd) -> c_int {
-    with_herd(herd, |handle| Ok(handle.herd.settings.mode.code() as usize))
+    with_herd(herd, |handle| Ok(handle.herd.mode.code() as usize))
 }
 
 /// The balance policy in force: `HERD_BALANCE_...`, never DEFAULT. -EINVAL: NULL. Any thread.

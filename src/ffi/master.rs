@@ -7,14 +7,29 @@ use std::ffi::c_int;
 
 /// Reports that the process `pid` is dead: what it held is freed (the accept right, its slots and
 /// their load), and an idle worker is woken to accept. Call it in the parent after waitpid(2), for
-/// every child; children that were no workers are told apart.
+/// every child; children that were no workers are told apart. The kernel is asked who is dead, so a
+/// mistaken report, a reused process id or a worker in a pid namespace of its own does no harm; other
+/// dead workers found on the way are freed as well.
 ///
-/// Returns the number of slots freed, 0 if the process had none. -EINVAL: NULL, `pid` below 1, or the
-/// caller's own. Any process and thread. nginx: ngx_unlock_mutexes in ngx_process.c. Since 0.1.
+/// Returns the number of slots freed, 0 if no worker was dead. -EINVAL: NULL, or `pid` below 1;
+/// negated errno values of fcntl(2). Any process of the herd, any thread. nginx: ngx_unlock_mutexes
+/// in ngx_process.c. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_reap(herd: *mut herd, pid: c_int) -> c_int {
     with_herd(herd, |handle| {
-        let pid = u32::try_from(pid).ok().filter(|&pid| pid != 0 && pid != std::process::id());
-        handle.herd.reap(pid.ok_or(Error::INVALID)?)
+        if pid < 1 {
+            return Err(Error::INVALID);
+        }
+        handle.herd.free_dead_slots()
     })
+}
+
+/// Counts the free slots, after freeing those of dead workers. A parent asks before it starts
+/// another worker, such as the new generation of a reload while the old one drains: a worker that
+/// finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).
+///
+/// Returns the number. -EINVAL: NULL. Any process of the herd, any thread. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_free_slots(herd: *mut herd) -> c_int {
+    with_herd(herd, |handle| handle.herd.free_slots())
 }

@@ -1,25 +1,28 @@
 //! The ways of sharing accepts among workers, and what differs between them.
 
 use crate::abi::*;
-use crate::sys::{Error, Result};
+use crate::sys::{Error, Result, epoll};
 use std::fmt;
 
 /// A mode in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Every worker's listeners are always armed.
+    /// Every worker's listeners are always armed, and every idle worker wakes.
     Shared,
     /// The listeners are armed in the worker that holds the accept right.
     Mutex,
+    /// Every worker's listeners are armed, and the kernel's wait queue is the accept right.
+    Exclusive,
 }
 
 impl Mode {
     /// The mode for a host's wish, or the library's choice.
-    pub fn resolve(wish: u32) -> Result<Mode> {
+    pub fn resolve(wish: u32, kernel_has_exclusive: bool) -> Result<Mode> {
         match wish {
-            HERD_MODE_AUTO | HERD_MODE_MUTEX => Ok(Mode::Mutex),
+            HERD_MODE_AUTO | HERD_MODE_EXCLUSIVE if kernel_has_exclusive => Ok(Mode::Exclusive),
+            HERD_MODE_AUTO | HERD_MODE_EXCLUSIVE | HERD_MODE_MUTEX => Ok(Mode::Mutex),
             HERD_MODE_SHARED => Ok(Mode::Shared),
-            HERD_MODE_EXCLUSIVE | HERD_MODE_REUSEPORT | HERD_MODE_HANDOFF => Err(Error::MODE),
+            HERD_MODE_REUSEPORT | HERD_MODE_HANDOFF => Err(Error::MODE),
             _ => Err(Error::INVALID),
         }
     }
@@ -28,13 +31,16 @@ impl Mode {
         match self {
             Mode::Shared => HERD_MODE_SHARED,
             Mode::Mutex => HERD_MODE_MUTEX,
+            Mode::Exclusive => HERD_MODE_EXCLUSIVE,
         }
     }
 
-    /// Whether workers compete for the accept right. With one worker there is nobody to compete
-    /// with.
-    pub fn has_accept_right(self, max_workers: u32) -> bool {
-        self == Mode::Mutex && max_workers > 1
+    /// How a listener is watched.
+    pub fn listener_events(self) -> u32 {
+        match self {
+            Mode::Shared | Mode::Mutex => epoll::IN,
+            Mode::Exclusive => epoll::IN | epoll::EXCLUSIVE,
+        }
     }
 }
 
@@ -43,37 +49,30 @@ impl fmt::Display for Mode {
         f.write_str(match self {
             Mode::Shared => "shared",
             Mode::Mutex => "mutex",
+            Mode::Exclusive => "exclusive",
         })
     }
 }
 
-/// How the worker that accepts is chosen.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Balance {
-    /// A worker keeps the right until 7/8 of its connections are in use.
-    Pack,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Balance {
-    pub fn resolve(wish: u32) -> Result<Balance> {
-        match wish {
-            HERD_BALANCE_DEFAULT | HERD_BALANCE_PACK => Ok(Balance::Pack),
-            HERD_BALANCE_SPREAD | HERD_BALANCE_CALLBACK => Err(Error::MODE),
-            _ => Err(Error::INVALID),
+    #[test]
+    fn wishes_become_modes() {
+        let table = [
+            (HERD_MODE_AUTO, true, Ok(Mode::Exclusive)),
+            (HERD_MODE_AUTO, false, Ok(Mode::Mutex)),
+            (HERD_MODE_EXCLUSIVE, true, Ok(Mode::Exclusive)),
+            (HERD_MODE_EXCLUSIVE, false, Ok(Mode::Mutex)),
+            (HERD_MODE_MUTEX, true, Ok(Mode::Mutex)),
+            (HERD_MODE_SHARED, true, Ok(Mode::Shared)),
+            (HERD_MODE_REUSEPORT, true, Err(Error::MODE)),
+            (HERD_MODE_HANDOFF, true, Err(Error::MODE)),
+            (6, true, Err(Error::INVALID)),
+        ];
+        for (wish, kernel_has_exclusive, mode) in table {
+            assert_eq!(Mode::resolve(wish, kernel_has_exclusive), mode, "{wish}");
         }
-    }
-
-    pub fn code(self) -> u32 {
-        match self {
-            Balance::Pack => HERD_BALANCE_PACK,
-        }
-    }
-}
-
-impl fmt::Display for Balance {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(match self {
-            Balance::Pack => "pack",
-        })
     }
 }

@@ -52,7 +52,8 @@ pub struct Reactor {
     posted: Posted,
     timers: RefCell<Timers>,
     watched: RefCell<Vec<Watched>>,
-    arrived: RefCell<Vec<epoll::Event>>,
+    /// For the events of one wait.
+    room: RefCell<Vec<epoll::Event>>,
 }
 
 impl Reactor {
@@ -60,8 +61,9 @@ impl Reactor {
     /// watched without growing a table.
     pub fn new(owner: u16, expected: usize) -> Result<Reactor> {
         assert_ne!(owner, 0);
-        let mut arrived = Vec::new();
-        arrived.try_reserve_exact(EVENTS_PER_WAIT).map_err(|_| Error::NO_MEMORY)?;
+        let mut room = Vec::new();
+        room.try_reserve_exact(EVENTS_PER_WAIT).map_err(|_| Error::NO_MEMORY)?;
+        room.resize(EVENTS_PER_WAIT, epoll::NO_EVENT);
         Ok(Reactor {
             epoll: Epoll::new()?,
             owner,
@@ -69,7 +71,7 @@ impl Reactor {
             posted: Posted::default(),
             timers: RefCell::new(Timers::default()),
             watched: RefCell::new(Vec::new()),
-            arrived: RefCell::new(arrived),
+            room: RefCell::new(room),
         })
     }
 
@@ -228,13 +230,12 @@ impl Reactor {
         remote: &RemoteQueue,
         mut on_own: impl FnMut(Source),
     ) -> Result<Arrived> {
-        let mut arrived = self.arrived.borrow_mut();
-        arrived.clear();
-        self.epoll.wait(&mut arrived, timeout_ms)?;
+        let mut room = self.room.borrow_mut();
+        let arrived = self.epoll.wait_into(&mut room, timeout_ms)?;
         let total = arrived.len();
         let mut host = 0;
         let mut stale = 0;
-        for epoll_event in arrived.iter() {
+        for epoll_event in arrived {
             match Tag::decode(epoll_event.u64) {
                 Tag::Own(source) => on_own(source),
                 Tag::Host { index, generation } => {

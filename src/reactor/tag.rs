@@ -6,8 +6,10 @@
 pub enum Source {
     Bell,
     Guard,
-    /// A listener, by its place in the worker's list.
+    /// A listener, by its number in the herd.
     Listener(u16),
+    /// The epoll set that holds all listeners.
+    Listeners,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,6 +26,7 @@ pub enum Tag {
 const OWN: u32 = 0xffff_0000;
 const BELL: u32 = 0xffff_ffff;
 const GUARD: u32 = 0xffff_fffe;
+const LISTENERS: u32 = 0xffff_fffd;
 
 /// Registrations have indexes below this.
 pub const INDEX_LIMIT: u32 = OWN;
@@ -35,6 +38,7 @@ impl Tag {
         let (index, generation) = match self {
             Tag::Own(Source::Bell) => (BELL, 0),
             Tag::Own(Source::Guard) => (GUARD, 0),
+            Tag::Own(Source::Listeners) => (LISTENERS, 0),
             Tag::Own(Source::Listener(number)) => (OWN + u32::from(number), 0),
             Tag::Host { index, generation } => (index, generation),
         };
@@ -46,6 +50,7 @@ impl Tag {
         match index {
             BELL => Tag::Own(Source::Bell),
             GUARD => Tag::Own(Source::Guard),
+            LISTENERS => Tag::Own(Source::Listeners),
             OWN.. => Tag::Own(Source::Listener((index - OWN) as u16)),
             _ => Tag::Host { index, generation: (bits >> 32) as u32 },
         }
@@ -61,6 +66,7 @@ mod tests {
         for tag in [
             Tag::Own(Source::Bell),
             Tag::Own(Source::Guard),
+            Tag::Own(Source::Listeners),
             Tag::Own(Source::Listener(0)),
             Tag::Own(Source::Listener(LISTENER_LIMIT as u16 - 1)),
             Tag::Host { index: 0, generation: 0 },

@@ -8,20 +8,27 @@ use memmap2::MmapRaw;
 use std::ffi::CStr;
 use std::mem::size_of;
 use std::ops::Deref;
+use std::os::fd::OwnedFd;
 use std::slice;
 
 /// The region as the parent made it and every child inherited it.
 pub struct Region {
     mapping: MmapRaw,
+    /// Its bytes' record locks tell which slots have a living owner.
+    file: OwnedFd,
     slots: usize,
 }
 
 impl Region {
     /// Zeroed memory is a herd without workers, so there is nothing to set up.
     pub fn new(name: &CStr, slots: usize) -> Result<Region> {
-        let mapping = map_shared(name, region_bytes(slots))?;
+        let (mapping, file) = map_shared(name, region_bytes(slots))?;
         assert!((mapping.as_ptr() as usize).is_multiple_of(align_of::<Header>()));
-        Ok(Region { mapping, slots })
+        Ok(Region { mapping, file, slots })
+    }
+
+    pub fn file(&self) -> &OwnedFd {
+        &self.file
     }
 
     pub fn slots(&self) -> &[Slot] {

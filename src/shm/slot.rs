@@ -9,6 +9,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 pub struct Claim(u64);
 
 impl Claim {
+    /// Never 0 for a slot that is taken.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
     pub fn pid(self) -> Option<u32> {
         Some(self.0 as u32).filter(|&pid| pid != 0)
     }
@@ -18,11 +23,11 @@ impl Claim {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum State {
-    /// Running, or about to.
+    /// Running, or about to, and willing to accept.
     Busy = 0,
     /// In its wait, and willing to accept: ringing its bell gets a connection served.
     Idle = 1,
-    /// In its wait, but stepping back: full, backing off or leaving.
+    /// Not accepting: full, backing off or leaving.
     Resting = 2,
 }
 
@@ -41,7 +46,10 @@ pub struct Counters {
     pub acquisitions: AtomicU64,
     pub failed_tries: AtomicU64,
     pub handovers: AtomicU64,
+    pub reorders: AtomicU64,
     pub guard_ticks: AtomicU64,
+    pub guard_useful: AtomicU64,
+    pub blind_accepts: AtomicU64,
     pub thefts: AtomicU64,
     pub stale_events: AtomicU64,
 }
@@ -112,8 +120,12 @@ impl Slot {
         self.state.store(state as u32, SeqCst);
     }
 
-    pub fn is_idle(&self) -> bool {
-        self.state.load(SeqCst) == State::Idle as u32
+    pub fn state(&self) -> State {
+        match self.state.load(SeqCst) {
+            0 => State::Busy,
+            1 => State::Idle,
+            _ => State::Resting,
+        }
     }
 
     /// Connections open now.

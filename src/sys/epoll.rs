@@ -15,6 +15,9 @@ pub const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// What epoll_wait(2) reports: `events` bits and the `u64` tag given when the fd was added.
 pub type Event = libc::epoll_event;
 
+/// To make room for events with.
+pub const NO_EVENT: Event = Event { events: 0, u64: 0 };
+
 pub struct Epoll(OwnedFd);
 
 impl Epoll {
@@ -23,6 +26,15 @@ impl Epoll {
         let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: a new descriptor that nobody else owns.
         Ok(Epoll(unsafe { OwnedFd::from_raw_fd(fd) }))
+    }
+
+    /// Whether the kernel (4.5 and newer) and whatever filters system calls take EPOLLEXCLUSIVE.
+    pub fn has_exclusive(fd: RawFd) -> Result<bool> {
+        match Epoll::new()?.add(fd, IN | EXCLUSIVE, 0) {
+            Ok(()) => Ok(true),
+            Err(error) if error == Error::INVALID => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     pub fn add(&self, fd: RawFd, events: u32, tag: u64) -> Result<()> {
@@ -44,23 +56,19 @@ impl Epoll {
         Ok(())
     }
 
-    /// Waits for at most `timeout_ms` (-1: for ever) and appends what came to `events`, which has
-    /// to be empty and to have room. A signal ends the wait as a timeout does, so that its handler
-    /// can stop the loop.
-    pub fn wait(&self, events: &mut Vec<Event>, timeout_ms: i32) -> Result<()> {
-        assert!(events.is_empty() && events.capacity() > 0);
-        let room = events.capacity().min(i32::MAX as usize) as i32;
-        // SAFETY: the kernel writes at most `room` events into the vector's spare capacity.
+    /// Waits for at most `timeout_ms` (-1: for ever) and returns what came, as much as `events` has
+    /// room for. A signal ends the wait as a timeout does, so that its handler can stop the loop.
+    pub fn wait_into<'a>(&self, events: &'a mut [Event], timeout_ms: i32) -> Result<&'a [Event]> {
+        let room = events.len().min(i32::MAX as usize) as i32;
+        // SAFETY: the kernel writes at most `room` events.
         let result = check(unsafe {
             libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), room, timeout_ms)
         });
         match result {
-            // SAFETY: the kernel has filled the first `count` events.
-            Ok(count) => unsafe { events.set_len(count as usize) },
-            Err(error) if error == Error::errno(libc::EINTR) => {}
-            Err(error) => return Err(error),
+            Ok(count) => Ok(&events[..count as usize]),
+            Err(error) if error == Error::errno(libc::EINTR) => Ok(&[]),
+            Err(error) => Err(error),
         }
-        Ok(())
     }
 
     pub fn fd(&self) -> RawFd {

@@ -34,6 +34,11 @@ impl ForkToken {
         }
     }
 
+    /// Never 0.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
     /// Whether the calling process is the one that took the token.
     pub fn is_current(self) -> bool {
         page().is_some_and(|word| word.load(Ordering::Relaxed) == self.0)

@@ -5,12 +5,15 @@ use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use std::ffi::CStr;
+use std::os::fd::OwnedFd;
 
 /// Maps `bytes` of zeroed memory that children inherit. memmap2's own anonymous mapping is private,
 /// hence the memfd. Reserving the pages now makes a lack of memory an error here, where ftruncate
 /// alone would make it a SIGBUS at the first touch; the seals keep every holder of the descriptor
 /// from shrinking it to the same effect.
-pub fn map_shared(name: &CStr, bytes: usize) -> Result<MmapRaw> {
+///
+/// Returns the file as well.
+pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
     let length = i64::try_from(bytes).map_err(|_| Error::NO_MEMORY)?;
     // Sizes the file as well. A full memory file system answers ENOSPC.
@@ -20,8 +23,8 @@ pub fn map_shared(name: &CStr, bytes: usize) -> Result<MmapRaw> {
     })?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    MmapOptions::new()
-        .len(bytes)
-        .map_raw(&file)
-        .map_err(|error| error.raw_os_error().map_or(Error::NO_MEMORY, Error::errno))
+    let mapping = MmapOptions::new().len(bytes).map_raw(&file);
+    let mapping =
+        mapping.map_err(|error| error.raw_os_error().map_or(Error::NO_MEMORY, Error::errno))?;
+    Ok((mapping, file))
 }

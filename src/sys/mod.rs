@@ -10,6 +10,7 @@ pub mod fork;
 pub mod guard_timer;
 pub mod host;
 pub mod memory;
+pub mod record_lock;
 pub mod socket;
 
 pub use error::{Error, Result};

@@ -12,13 +12,15 @@ use crate::accept::balance::{self, Stance};
 use crate::accept::gate::Gate;
 use crate::accept::guard::Suspicion;
 use crate::accept::listener::Delivery;
+use crate::accept::neighbours::{Lookout, Neighbours};
 use crate::herd::{Herd, Remote};
 use crate::reactor::remote::Posted;
 use crate::reactor::{Reactor, Source};
-use crate::shm::slot::{Claim, Counters, Slot, State, count};
+use crate::shm::slot::{Claim, Counters, Slot, count};
 use crate::sys::clock::now_us;
 use crate::sys::fork::ForkToken;
 use crate::sys::{Error, Result, epoll};
+use right::Asked;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -34,6 +36,10 @@ pub enum Phase {
     Stopped,
 }
 
+/// Descriptors for which tables are made in advance, at most: a host may set worker_connections far
+/// above what it ever has.
+const EXPECTED_AT_MOST: u32 = 1 << 16;
+
 pub struct Worker {
     herd: Arc<Herd>,
     slot: u16,
@@ -44,19 +50,30 @@ pub struct Worker {
     reactor: Reactor,
     arming: Arming,
     acceptor: Acceptor,
-    /// None: there is nobody to compete with for the accept right.
+    /// None: the workers do not compete for the lock.
     gate: Option<Gate>,
+    neighbours: Neighbours,
+    /// When to look for a worker that should have the right instead.
+    lookout: Lookout,
     /// Tries for the accept right still to be left to others (nginx: ngx_accept_disabled).
     accept_disabled: Cell<u64>,
     back_off_until_us: Cell<Option<u64>>,
+    /// Would accept if it were asked to.
+    willing: Cell<bool>,
     /// Tried for the accept right when it last could.
     competes: Cell<bool>,
+    /// Handed the right over, and leaves the next try to the other.
+    has_yielded: Cell<bool>,
+    /// Has rung another worker since its last wait, which is on its way to try.
+    has_woken: Cell<bool>,
+    /// Why its next try comes first and looks for waiting connections.
+    asked: Cell<Option<Asked>>,
     watches_guard: Cell<bool>,
-    /// A guard tick woke this worker, or a back-off ended: its next try comes first, and if the
-    /// right is held, it looks whether the holder makes progress.
-    looks_after_herd: Cell<bool>,
     suspicion: Cell<Suspicion>,
-    look_again_at_us: Cell<Option<u64>>,
+    turn_began_us: Cell<u64>,
+    last_accept_us: Cell<u64>,
+    accept_gap_us: Cell<u64>,
+    accepted_from: Cell<u16>,
     woken_by_listener: Cell<bool>,
     accepted_in_turn: Cell<u32>,
     in_loop: Cell<bool>,
@@ -83,43 +100,53 @@ impl Worker {
         let settings = &herd.settings;
         let process = ForkToken::current()?;
         let listeners = herd.listeners();
-        let acceptor = Acceptor::new(listeners.len(), settings.accept_batch)?;
-        let (slot, claim) = claim_slot(herd, slot)?;
-        let expected = settings.worker_connections as usize + listeners.len();
-        let worker = Reactor::new(slot + 1, expected).map(|reactor| Worker {
+        let acceptor = Acceptor::new(listeners.listeners.len(), settings.accept_batch)?;
+        let (slot, claim) = herd.claim_slot(slot)?;
+        let parts = Worker::make_parts(herd, slot);
+        let (reactor, neighbours) = parts.inspect_err(|_| herd.free_slot(slot, claim))?;
+        // From here on dropping the worker gives the slot back.
+        let worker = Worker {
             herd: herd.clone(),
             slot,
             claim,
             process,
             handle: handle_of(slot),
             reactor,
-            arming: Arming::new(listeners),
+            arming: Arming::new(listeners, herd.mode.listener_events()),
             acceptor,
-            gate: settings.has_accept_right().then(|| Gate::new(slot)),
+            gate: herd.has_accept_right().then(|| Gate::new(slot)),
+            neighbours,
+            lookout: Lookout::default(),
             accept_disabled: Cell::new(0),
             back_off_until_us: Cell::new(None),
+            willing: Cell::new(false),
             competes: Cell::new(false),
+            has_yielded: Cell::new(false),
+            has_woken: Cell::new(false),
+            asked: Cell::new(None),
             watches_guard: Cell::new(false),
-            looks_after_herd: Cell::new(false),
             suspicion: Cell::default(),
-            look_again_at_us: Cell::new(None),
+            turn_began_us: Cell::new(now_us()),
+            last_accept_us: Cell::new(0),
+            accept_gap_us: Cell::new(1_000_000),
+            accepted_from: Cell::new(0),
             woken_by_listener: Cell::new(false),
             accepted_in_turn: Cell::new(0),
             in_loop: Cell::new(false),
             poisoned: Cell::new(false),
-        });
-        let worker = worker.inspect_err(|_| {
-            herd.region.slots()[usize::from(slot)].free(claim);
-        })?;
-        // From here on dropping the worker gives the slot back.
-        worker.remote().requests.store(0, SeqCst);
-        worker.remote().posted.forget();
+        };
         let bell = herd.bells[usize::from(slot)].fd();
         worker.reactor.watch(bell, epoll::IN | epoll::EDGE, Source::Bell)?;
-        if worker.gate.is_some() {
-            herd.arm_guard_if_overdue(now_us())?;
+        if herd.is_coordinated() {
+            herd.guard.arm_if_overdue(&herd.region.guard, now_us())?;
         }
         Ok(worker)
+    }
+
+    fn make_parts(herd: &Herd, slot: u16) -> Result<(Reactor, Neighbours)> {
+        let expected = herd.settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
+        let reactor = Reactor::new(slot + 1, expected)?;
+        Ok((reactor, Neighbours::new(slot, herd.region.slots().len())?))
     }
 
     pub fn slot_number(&self) -> u16 {
@@ -178,7 +205,6 @@ impl Worker {
     /// After a defect of the library: nothing of this worker may stand in another's way.
     pub fn poison(&self) {
         self.poisoned.set(true);
-        self.my_slot().set_state(State::Resting);
         self.step_back(Stance::Refuse).unwrap_or_else(|error| {
             self.herd.log.error(format_args!("slot {}: stepping back: {error}", self.slot));
         });
@@ -260,7 +286,7 @@ impl Drop for Worker {
         if self.check_slot().is_ok() {
             // Its errors can only come from descriptors that are closed next.
             let _ = self.step_back(Stance::Refuse);
-            self.my_slot().free(self.claim);
+            self.herd.free_slot(self.slot, self.claim);
         }
         let kept = [Delivery::Push, Delivery::Pull].map(|by| self.acceptor.kept_count(by));
         let lost: usize = kept.iter().sum();
@@ -271,21 +297,5 @@ impl Drop for Worker {
             ));
         }
         self.remote().posted.forget();
-    }
-}
-
-fn claim_slot(herd: &Herd, wanted: Option<u16>) -> Result<(u16, Claim)> {
-    let pid = std::process::id();
-    match wanted {
-        Some(number) => {
-            let claim = herd.slot(usize::from(number))?.try_claim(pid).ok_or(Error::BUSY)?;
-            Ok((number, claim))
-        }
-        None => {
-            let slots = herd.region.slots().iter().zip(0u16..);
-            let mut claimed =
-                slots.filter_map(|(slot, number)| slot.try_claim(pid).map(|claim| (number, claim)));
-            claimed.next().ok_or(Error::NO_SLOT)
-        }
     }
 }

@@ -1,19 +1,30 @@
-//! A worker and the accept right: trying for it, giving it up, stepping back, and taking it from a
-//! holder that makes no progress.
+//! A worker and the right to accept: trying for it, giving it up, stepping back, letting a less
+//! loaded worker accept, and taking the right from a holder that makes no progress.
 
 use super::Worker;
-use crate::accept::balance::{self, Stance, Standing};
+use crate::accept::balance::{self, Balance, Pace, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::guard::{Sighting, Verdict};
 use crate::accept::listener::Delivery;
+use crate::herd::Herd;
 use crate::reactor::Source;
 use crate::shm::lock::Word;
-use crate::shm::slot::count;
+use crate::shm::slot::{State, count};
+use crate::sys::Result;
 use crate::sys::clock::now_us;
-use crate::sys::socket::any_readable;
-use crate::sys::{Result, epoll};
-use std::os::fd::AsRawFd;
 use std::sync::atomic::Ordering::Relaxed;
+
+/// Why a worker looks whether connections are waiting.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Asked {
+    /// Its bell rang: another worker may have stepped back in its favour.
+    ByBell,
+    /// The guard ticked, or it has just come back from backing off.
+    ByGuard,
+}
+
+/// Below this mean time between the accepts of one worker, hand-overs are counted dear.
+const FAST_ACCEPT_GAP_US: u64 = 1000;
 
 impl Worker {
     /// `not_taken` connections wait for the host to take them with `herd_accept`.
@@ -22,7 +33,7 @@ impl Worker {
         let backing_off = back_off_until_us.is_some_and(|until_us| now_us() < until_us);
         if back_off_until_us.is_some() && !backing_off {
             self.back_off_until_us.set(None);
-            self.looks_after_herd.set(true);
+            self.asked.set(Some(Asked::ByGuard));
         }
         let stance = balance::stance(&Standing {
             draining: self.remote().requests.load(Relaxed) != 0,
@@ -32,7 +43,7 @@ impl Worker {
             capacity: self.capacity(),
             accept_disabled: self.accept_disabled.get(),
         });
-        let overruled = self.gate.is_none() || self.looks_after_herd.get();
+        let overruled = self.gate.is_none() || self.asked.get().is_some();
         if stance == Stance::Skip && overruled { Stance::Compete } else { stance }
     }
 
@@ -40,99 +51,180 @@ impl Worker {
     pub fn trylock(&self) -> Result<bool> {
         self.check_slot()?;
         let stance = self.stance(self.acceptor.kept_count(Delivery::Pull));
-        if stance != Stance::Compete {
-            let skipped = self.accept_disabled.get().saturating_sub(1);
-            self.accept_disabled.set(skipped);
+        let yields = self.has_yielded.replace(false) && self.asked.get().is_none();
+        if stance != Stance::Compete || yields {
+            if stance == Stance::Skip {
+                self.accept_disabled.set(self.accept_disabled.get() - 1);
+            }
             self.step_back(stance)?;
             return Ok(false);
         }
+        self.willing.set(true);
         self.competes.set(true);
         self.watch_guard()?;
-        if let Some(gate) = &self.gate
-            && !gate.try_acquire(&self.herd.region)
-            && !self.take_over_if_stuck(gate)?
-        {
+        let held = match &self.gate {
+            Some(gate) => self.acquire(gate)?,
+            None => true,
+        };
+        if !held {
             self.arming.disarm(&self.reactor)?;
             return Ok(false);
         }
-        self.looks_after_herd.set(false);
         // Lock and registration are one step: without the listeners the right is not kept.
         self.arming.arm(&self.reactor).inspect_err(|_| {
             self.release();
         })?;
+        if self.gate.is_none() {
+            self.find_stranded()?;
+        }
         Ok(true)
     }
 
-    fn release(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.release(&self.herd.region))
+    fn acquire(&self, gate: &Gate) -> Result<bool> {
+        let lock = &self.herd.region.lock;
+        let asked = self.asked.take();
+        if gate.holds(lock) {
+            return Ok(true);
+        }
+        let counters = self.counters();
+        let acquired = gate.try_acquire(lock) || self.take_over_if_stuck(gate, asked)?;
+        if acquired {
+            self.suspicion.take();
+            count(&counters.acquisitions, 1);
+            count(&counters.guard_useful, u64::from(asked == Some(Asked::ByGuard)));
+        } else {
+            count(&counters.failed_tries, 1);
+        }
+        Ok(acquired)
     }
 
-    /// Gives the accept right up. A worker that will not take it again wakes another at once.
-    /// True: it was held until now.
+    fn release(&self) -> bool {
+        self.gate.as_ref().is_some_and(|gate| gate.release(&self.herd.region.lock))
+    }
+
+    /// Gives the accept right up, and sees to it that the right worker takes it. True: it was held
+    /// until now.
     pub fn unlock(&self) -> Result<bool> {
-        if self.gate.is_none() {
-            return Ok(false);
-        }
         let was_held = self.release();
         // The host gets what was accepted in this turn only after it, so that does not count yet.
         let stance = self.stance(0);
         if stance != Stance::Compete {
             self.step_back(stance)?;
+        } else if self.accepted_in_turn.get() > 0 && self.herd.is_coordinated() {
+            self.let_less_loaded_accept()?;
+        }
+        if self.gate.is_some() && self.has_handlers_to_run() {
+            self.pull_guard_in()?;
         }
         Ok(was_held)
     }
 
-    /// Stops competing for the accept right: gives it up, disarms, and wakes another worker unless
-    /// that was done already. One that refuses leaves the guard's ticks to others as well.
+    /// Stops trying for the accept right: gives it up, disarms, and wakes another worker unless that
+    /// was done already. One that refuses leaves the guard's ticks to others as well.
     pub(super) fn step_back(&self, stance: Stance) -> Result<()> {
-        if stance == Stance::Refuse && self.watches_guard.replace(false) {
-            self.reactor.unwatch(self.herd.guard.fd())?;
+        if stance == Stance::Refuse {
+            self.willing.set(false);
+            self.my_slot().set_state(State::Resting);
+            if self.watches_guard.replace(false) {
+                self.reactor.unwatch(self.herd.guard.fd())?;
+            }
         }
         self.release();
+        self.suspicion.take();
         self.arming.disarm(&self.reactor)?;
-        if self.competes.replace(false)
-            && let Some(gate) = &self.gate
-            && gate.wake_another(&self.herd.region, &self.herd.bells)
-        {
-            count(&self.counters().handovers, 1);
+        if self.competes.replace(false) && self.herd.is_coordinated() {
+            self.wake(self.neighbours.least_idle(self.herd.region.slots()).map(|(slot, _)| slot));
         }
         Ok(())
     }
 
+    /// Rings a worker that is to accept in place of this one.
+    fn wake(&self, slot: Option<u16>) {
+        if let Some(slot) = slot {
+            self.neighbours.ring(self.herd.region.slots(), &self.herd.bells, slot);
+            self.has_woken.set(true);
+            count(&self.counters().handovers, 1);
+        }
+    }
+
+    /// After accepting: is this worker's load so much above the least that another should accept the
+    /// next connection? In MUTEX it hands the right over to the least loaded idle worker, by its
+    /// bell. In EXCLUSIVE it moves to the end of the listener's wait queue, so that the queue is in
+    /// order of load.
+    fn let_less_loaded_accept(&self) -> Result<()> {
+        let Herd { region, settings, .. } = &*self.herd;
+        let (load, balance) = (self.my_slot().load(), &settings.balance);
+        if self.gate.is_some() {
+            let find = || self.neighbours.least_idle(region.slots());
+            if let Some(slot) = self.lookout.look(balance, load, self.pace(), find) {
+                self.has_yielded.set(true);
+                self.competes.set(false);
+                self.release();
+                self.arming.disarm(&self.reactor)?;
+                self.wake(Some(slot));
+            }
+        } else {
+            let listener = self.accepted_from.get();
+            let find = || self.neighbours.least_accepting(region.slots());
+            let lookout = self.arming.lookout(listener);
+            let is_better =
+                lookout.and_then(|lookout| lookout.look(balance, load, Pace::Calm, find));
+            let is_packed = matches!(balance, Balance::Pack) && self.accept_disabled.get() > 0;
+            if is_better.is_some() || is_packed {
+                self.arming.move_to_end(&self.reactor, listener)?;
+                count(&self.counters().reorders, 1);
+            }
+        }
+        Ok(())
+    }
+
+    fn pace(&self) -> Pace {
+        if self.accept_gap_us.get() < FAST_ACCEPT_GAP_US { Pace::Fast } else { Pace::Calm }
+    }
+
     fn watch_guard(&self) -> Result<()> {
-        if self.gate.is_some() && !self.watches_guard.get() {
-            let once_for_all = epoll::IN | epoll::EXCLUSIVE;
-            self.reactor.watch(self.herd.guard.fd(), once_for_all, Source::Guard)?;
+        if self.herd.is_coordinated() && !self.watches_guard.get() {
+            let events = self.herd.guard_events();
+            self.reactor.watch(self.herd.guard.fd(), events, Source::Guard)?;
             self.watches_guard.set(true);
         }
         Ok(())
     }
 
-    /// The right is held by another. If this worker has reason to look after the herd: is a
-    /// connection waiting while the holder makes no progress? Then the right is taken from it.
-    fn take_over_if_stuck(&self, gate: &Gate) -> Result<bool> {
+    /// The right is free, and this worker does not take it, or not soon: unless it has woken another
+    /// one that will, the guard is to wake an idle one within handover_delay.
+    pub(super) fn pull_guard_in(&self) -> Result<()> {
+        let Herd { region, guard, .. } = &*self.herd;
+        let now_us = self.turn_began_us.get();
+        let needed = !self.has_woken.get()
+            && region.lock.word().holder().is_none()
+            && guard.can_pull_in(&region.guard, now_us)
+            && self.neighbours.any_idle(region.slots());
+        if needed { guard.pull_in(&region.guard, now_us) } else { Ok(()) }
+    }
+
+    /// The right is held by another. If this worker was asked by the guard: is a connection waiting
+    /// while the holder makes no progress? Then the right is taken from it.
+    fn take_over_if_stuck(&self, gate: &Gate, asked: Option<Asked>) -> Result<bool> {
         let mut suspicion = self.suspicion.get();
-        if !self.looks_after_herd.replace(false) && !suspicion.is_pending() {
+        if asked != Some(Asked::ByGuard) && !suspicion.is_pending() {
             return Ok(false);
         }
-        let word = self.herd.region.lock.word();
+        let lock = &self.herd.region.lock;
+        let word = lock.word();
         let sighting = match word.holder() {
-            Some(holder) if self.connection_waits()? => Some(self.sighting(word, holder)),
+            Some(holder) if self.arming.connection_waits()? => Some(self.sighting(word, holder)),
             _ => None,
         };
         let settings = &self.herd.settings;
         let verdict = suspicion.judge(sighting, now_us(), settings.handover_delay_us);
         self.suspicion.set(suspicion);
-        self.look_again_at_us.set(None);
         match verdict {
-            Verdict::Clear => Ok(false),
-            Verdict::LookAgain { at_us } => {
-                self.look_again_at_us.set(Some(at_us));
-                Ok(false)
-            }
+            Verdict::Clear | Verdict::LookAgain => Ok(false),
             Verdict::TakeOver(word) => {
-                let taken = gate.take_over(&self.herd.region, word);
+                let taken = gate.take_over(lock, word);
                 if taken {
+                    count(&self.counters().thefts, 1);
                     self.herd.log.warning(format_args!(
                         "slot {} takes the accept right from slot {}, which makes no progress",
                         self.slot,
@@ -144,14 +236,24 @@ impl Worker {
         }
     }
 
-    fn connection_waits(&self) -> Result<bool> {
-        any_readable(self.arming.usable().map(|(_, l)| l.fd.as_raw_fd()))
-    }
-
     fn sighting(&self, word: Word, holder: u16) -> Sighting {
         // The word is shared memory: its slot number is checked before it is used.
         let slot = self.herd.region.slots().get(usize::from(holder));
         Sighting { word, holder_turns: slot.map_or(0, |slot| slot.counters.turns.load(Relaxed)) }
+    }
+
+    /// In EXCLUSIVE a wake-up that was given to a worker which then died or stopped accepting is
+    /// lost, and its connection waits unseen (CASES R17). A worker that was asked looks, and adds its
+    /// listeners anew: EPOLL_CTL_ADD reports what is ready already.
+    fn find_stranded(&self) -> Result<()> {
+        let Some(asked) = self.asked.take() else { return Ok(()) };
+        if self.herd.is_coordinated() && self.arming.connection_waits()? {
+            self.arming.disarm(&self.reactor)?;
+            self.arming.arm(&self.reactor)?;
+            count(&self.counters().blind_accepts, 1);
+            count(&self.counters().guard_useful, u64::from(asked == Asked::ByGuard));
+        }
+        Ok(())
     }
 
     pub fn enable_accept(&self) -> Result<()> {

@@ -1,9 +1,9 @@
 //! The turn, in nginx's order (ngx_process_events_and_timers in ngx_event.c), and its parts.
 
 use super::Worker;
+use super::right::Asked;
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
-use crate::accept::guard;
 use crate::accept::listener::{self, Delivery};
 use crate::herd::Herd;
 use crate::reactor::{Queue, Source};
@@ -64,27 +64,32 @@ impl Worker {
         self.acceptor.begin_turn(room.min(batch) as u32);
 
         let mut timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
-        if timeout_ms != 0 && !self.announce_idle() {
+        if timeout_ms != 0 && !self.announce_idle()? {
             timeout_ms = 0;
         }
         let mut guard_ticked = false;
-        let mut listeners = 0;
+        let mut listeners_ready = false;
         let arrived = self.reactor.wait(timeout_ms, &self.remote().posted, |source| match source {
-            Source::Bell => {}
+            Source::Bell => self.asked.set(Some(Asked::ByBell)),
             Source::Guard => guard_ticked = true,
-            Source::Listener(number) => {
-                self.acceptor.set_ready(number);
-                listeners += 1;
-            }
+            Source::Listeners => listeners_ready = true,
+            Source::Listener(number) => self.acceptor.set_ready(number),
         });
-        self.my_slot().set_state(State::Busy);
+        self.has_woken.set(false);
+        if self.willing.get() {
+            self.my_slot().set_state(State::Busy);
+        }
         let arrived = arrived?;
         let counters = self.counters();
         count(&counters.turns, 1);
         count(&counters.wakeups, u64::from(arrived.total > 0));
         count(&counters.stale_events, arrived.stale as u64);
+        if listeners_ready {
+            self.arming.find_ready(&self.reactor, |number| self.acceptor.set_ready(number))?;
+        }
+        let listeners = self.acceptor.ready_count();
         self.woken_by_listener.set(listeners > 0);
-        if self.gate.is_some() {
+        if self.herd.is_coordinated() {
             self.mind_guard(guard_ticked)?;
         }
         Ok(arrived.host + listeners)
@@ -100,7 +105,9 @@ impl Worker {
 
     /// The host's timeout, or less if a timer or a time of the library's own comes first.
     fn shortened(&self, timeout_ms: i32) -> i32 {
-        let own = [self.back_off_until_us.get(), self.look_again_at_us.get()];
+        let handover_delay_us = self.herd.settings.handover_delay_us;
+        let next_look_us = self.suspicion.get().next_look_us(handover_delay_us);
+        let own = [self.back_off_until_us.get(), next_look_us];
         let earliest = own.into_iter().chain([self.reactor.next_deadline_us()]).flatten().min();
         match earliest {
             None => timeout_ms,
@@ -115,21 +122,37 @@ impl Worker {
     /// right has become free. A worker that gives the right up frees the word before it looks for
     /// an idle one; this one says that it is idle before it looks at the word: so they cannot miss
     /// each other.
-    fn announce_idle(&self) -> bool {
-        let competes = self.competes.get();
-        self.my_slot().set_state(if competes { State::Idle } else { State::Resting });
-        self.gate.is_none() || !competes || self.herd.region.lock.word().holder().is_some()
+    fn announce_idle(&self) -> Result<bool> {
+        if self.willing.get() {
+            self.my_slot().set_state(State::Idle);
+        }
+        if self.gate.is_none() || self.herd.region.lock.word().holder().is_some() {
+            return Ok(true);
+        }
+        if self.competes.get() {
+            return Ok(false);
+        }
+        self.pull_guard_in()?;
+        Ok(true)
+    }
+
+    /// What the turn will run once the accept right is given up.
+    pub(super) fn has_handlers_to_run(&self) -> bool {
+        self.acceptor.kept_count(Delivery::Push) > 0
+            || self.reactor.posted_count(Queue::Events) > 0
+            || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
 
     fn mind_guard(&self, ticked: bool) -> Result<()> {
-        let Herd { guard, region, settings, .. } = &*self.herd;
-        let interval_us = settings.accept_delay_us;
+        let Herd { guard, region, .. } = &*self.herd;
         let now_us = now_us();
-        if ticked && guard::take_tick(guard, region, now_us, interval_us)? {
+        self.turn_began_us.set(now_us);
+        if ticked && guard.take_tick(&region.guard, now_us)? {
             count(&self.counters().guard_ticks, 1);
-            self.looks_after_herd.set(true);
+            self.asked.set(Some(Asked::ByGuard));
+            self.herd.free_dead_slots()?;
         }
-        self.herd.arm_guard_if_overdue(now_us)
+        guard.arm_if_overdue(&region.guard, now_us)
     }
 
     // --- accepting ---
@@ -164,7 +187,7 @@ impl Worker {
         match self.acceptor.accept_one(&self.arming, self.counters(), eligible) {
             Ok(accepted) => {
                 count(&self.counters().accepted, 1);
-                self.accepted_in_turn.set(self.accepted_in_turn.get() + 1);
+                self.note_accept(accepted.listener);
                 self.connection_opened();
                 Ok(Some(accepted))
             }
@@ -187,6 +210,17 @@ impl Worker {
                 self.arming.give_up(&self.reactor, listener);
                 Err(error)
             }
+        }
+    }
+
+    fn note_accept(&self, listener: u16) {
+        self.accepted_from.set(listener);
+        if self.accepted_in_turn.replace(self.accepted_in_turn.get() + 1) == 0 {
+            // A mean over about the last eight turns that accepted.
+            let now_us = self.turn_began_us.get();
+            let gap_us = now_us - self.last_accept_us.replace(now_us);
+            let mean_us = self.accept_gap_us.get();
+            self.accept_gap_us.set(mean_us - mean_us / 8 + gap_us.min(1_000_000) / 8);
         }
     }
 

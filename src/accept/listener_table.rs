@@ -1,0 +1,87 @@
+//! The herd's listeners by number, and the one epoll set that holds them all.
+
+use super::listener::Listener;
+use crate::reactor::LISTENER_LIMIT;
+use crate::sys::epoll::{self, Epoll};
+use crate::sys::{Error, Result};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+#[derive(Default)]
+pub struct ListenerTable {
+    /// None where one was removed.
+    listeners: Vec<Option<Arc<Listener>>>,
+    /// Holds all listeners, each under its number, once there is one. Children inherit it and never
+    /// change it: an epoll set belongs to all who have it open.
+    all: Option<Arc<Epoll>>,
+}
+
+/// What a worker gets.
+pub struct ListenerSet {
+    /// In order of their numbers.
+    pub listeners: Vec<(u16, Arc<Listener>)>,
+    /// For a worker that arms several at once.
+    pub all: Option<Arc<Epoll>>,
+}
+
+impl ListenerTable {
+    /// Returns the listener's number. `has_workers`: the set of all may be in use and stays as it is;
+    /// workers made later get a fresh one.
+    pub fn insert(&mut self, listener: Listener, has_workers: bool) -> Result<usize> {
+        let free = self.listeners.iter().position(Option::is_none);
+        let number = free.unwrap_or(self.listeners.len());
+        if number >= LISTENER_LIMIT {
+            return Err(Error::errno(libc::ENOSPC));
+        }
+        let all = match &self.all {
+            Some(all) if !has_workers => all.clone(),
+            _ => self.set_of_all()?,
+        };
+        all.add(listener.fd.as_raw_fd(), epoll::IN, number as u64)?;
+        self.all = Some(all);
+        if number == self.listeners.len() {
+            self.listeners.push(None);
+        }
+        self.listeners[number] = Some(Arc::new(listener));
+        Ok(number)
+    }
+
+    pub fn remove(&mut self, number: usize) -> Result<()> {
+        let place = self.listeners.get_mut(number).ok_or(Error::NOT_FOUND)?;
+        let removed = place.take().ok_or(Error::NOT_FOUND)?;
+        match self.set_of_all() {
+            Ok(all) => {
+                self.all = Some(all);
+                Ok(())
+            }
+            Err(error) => {
+                self.listeners[number] = Some(removed);
+                Err(error)
+            }
+        }
+    }
+
+    fn set_of_all(&self) -> Result<Arc<Epoll>> {
+        let all = Epoll::new()?;
+        for (number, listener) in self.numbered() {
+            all.add(listener.fd.as_raw_fd(), epoll::IN, number.into())?;
+        }
+        Ok(Arc::new(all))
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (u16, &Arc<Listener>)> {
+        let places = (0u16..).zip(&self.listeners);
+        places.filter_map(|(number, place)| Some((number, place.as_ref()?)))
+    }
+
+    pub fn get(&self, number: usize) -> Option<Arc<Listener>> {
+        self.listeners.get(number).cloned().flatten()
+    }
+
+    pub fn snapshot(&self, arms_all_at_once: bool) -> ListenerSet {
+        let listeners: Vec<_> =
+            self.numbered().map(|(number, listener)| (number, listener.clone())).collect();
+        let all = self.all.clone().filter(|_| arms_all_at_once && listeners.len() > 1);
+        ListenerSet { listeners, all }
+    }
+}

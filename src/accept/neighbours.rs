@@ -1,0 +1,148 @@
+//! The other workers of the herd as one worker sees them: who is idle, who has the least load, and
+//! who did not answer its bell.
+
+use super::balance::{Balance, Pace, least_loaded};
+use crate::shm::slot::{Slot, State};
+use crate::sys::bell::Bell;
+use crate::sys::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// In place of a turn number: was never rung.
+const NEVER: u64 = u64::MAX;
+
+pub struct Neighbours {
+    own_slot: u16,
+    /// By slot: the turn it was in when this worker last rang it.
+    rung_in_turn: RefCell<Vec<u64>>,
+}
+
+impl Neighbours {
+    pub fn new(own_slot: u16, slots: usize) -> Result<Neighbours> {
+        let mut rung_in_turn = Vec::new();
+        rung_in_turn.try_reserve_exact(slots).map_err(|_| Error::NO_MEMORY)?;
+        rung_in_turn.resize(slots, NEVER);
+        Ok(Neighbours { own_slot, rung_in_turn: RefCell::new(rung_in_turn) })
+    }
+
+    fn others<'a>(&self, slots: &'a [Slot]) -> impl Iterator<Item = (u16, &'a Slot)> {
+        let own_slot = self.own_slot;
+        let numbered = (0u16..).zip(slots);
+        numbered.filter(move |&(number, slot)| number != own_slot && slot.claim().pid().is_some())
+    }
+
+    pub fn any_idle(&self, slots: &[Slot]) -> bool {
+        self.others(slots).any(|(_, slot)| slot.state() == State::Idle)
+    }
+
+    /// Slot and load of the least-loaded idle worker. One that was rung and has not moved since is
+    /// stopped or dead: it is not asked again.
+    pub fn least_idle(&self, slots: &[Slot]) -> Option<(u16, u64)> {
+        let rung_in_turn = self.rung_in_turn.borrow();
+        let idle = self.others(slots).filter(|&(number, slot)| {
+            slot.state() == State::Idle && rung_in_turn[usize::from(number)] != turn(slot)
+        });
+        least_loaded(idle.map(|(number, slot)| (number, slot.load())))
+    }
+
+    /// Slot and load of the least-loaded worker that accepts, busy or not.
+    pub fn least_accepting(&self, slots: &[Slot]) -> Option<(u16, u64)> {
+        let accepting = self.others(slots).filter(|(_, slot)| slot.state() != State::Resting);
+        least_loaded(accepting.map(|(number, slot)| (number, slot.load())))
+    }
+
+    pub fn ring(&self, slots: &[Slot], bells: &[Bell], number: u16) {
+        let index = usize::from(number);
+        self.rung_in_turn.borrow_mut()[index] = turn(&slots[index]);
+        bells[index].ring();
+    }
+}
+
+fn turn(slot: &Slot) -> u64 {
+    slot.counters.turns.load(Relaxed)
+}
+
+/// When to look for a worker to let accept. Looking at all slots costs a cache miss for each, so it
+/// is done only when the own load has grown by the slack since the last look.
+#[derive(Default)]
+pub struct Lookout {
+    /// The smallest load seen, or the own one if there was nobody or this worker has yielded.
+    least_seen: Cell<u64>,
+}
+
+impl Lookout {
+    /// Whom to let accept, if anybody. `find` looks for the least-loaded candidate.
+    pub fn look(
+        &self,
+        balance: &Balance,
+        load: u64,
+        pace: Pace,
+        find: impl FnOnce() -> Option<(u16, u64)>,
+    ) -> Option<u16> {
+        // Connections may have been closed since.
+        let least_seen = self.least_seen.get().min(load);
+        self.least_seen.set(least_seen);
+        if !balance.should_look(load, least_seen, pace) {
+            return None;
+        }
+        let found = find();
+        let better = found.filter(|&(_, least)| balance.should_yield(load, least, pace));
+        let least_seen = match (found, better) {
+            (Some((_, least)), None) => least.min(load),
+            _ => load,
+        };
+        self.least_seen.set(least_seen);
+        better.map(|(slot, _)| slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::slot::count;
+
+    #[test]
+    fn a_worker_looks_only_after_its_load_has_grown() {
+        let lookout = Lookout::default();
+        let looks = Cell::new(0);
+        let look = |load, least: Option<u64>| {
+            lookout.look(&Balance::Spread, load, Pace::Calm, || {
+                looks.set(looks.get() + 1);
+                least.map(|least| (9, least))
+            })
+        };
+        assert_eq!((look(1, Some(0)), looks.get()), (None, 0));
+        assert_eq!((look(2, Some(0)), looks.get()), (Some(9), 1));
+        assert_eq!((look(3, Some(0)), looks.get()), (None, 1));
+        assert_eq!((look(4, Some(3)), looks.get()), (None, 2));
+        assert_eq!((look(5, Some(4)), looks.get()), (None, 3));
+        assert_eq!((look(6, None), looks.get()), (None, 4));
+        assert_eq!((look(7, Some(0)), looks.get()), (None, 4));
+        // All connections were closed, and new ones came.
+        assert_eq!((look(0, Some(0)), looks.get()), (None, 4));
+        assert_eq!((look(2, Some(0)), looks.get()), (Some(9), 5));
+    }
+
+    #[test]
+    fn a_worker_that_does_not_answer_is_not_asked_again() {
+        let slots: Vec<Slot> = (0..4).map(|_| Slot::default()).collect();
+        for (number, slot) in slots.iter().enumerate() {
+            slot.try_claim(100 + number as u32).unwrap();
+            slot.set_open(number as u64);
+            slot.set_state(State::Idle);
+        }
+        let bells: Vec<Bell> = (0..4).map(|_| Bell::new().unwrap()).collect();
+        let neighbours = Neighbours::new(3, 4).unwrap();
+        assert_eq!(neighbours.least_idle(&slots), Some((0, 0)));
+        neighbours.ring(&slots, &bells, 0);
+        assert_eq!(neighbours.least_idle(&slots), Some((1, 1)));
+        count(&slots[0].counters.turns, 1);
+        assert_eq!(neighbours.least_idle(&slots), Some((0, 0)));
+        slots[0].set_state(State::Busy);
+        slots[1].set_state(State::Resting);
+        assert_eq!(neighbours.least_idle(&slots), Some((2, 2)));
+        assert_eq!(neighbours.least_accepting(&slots), Some((0, 0)));
+        slots[2].set_state(State::Resting);
+        assert!(!neighbours.any_idle(&slots));
+    }
+}

@@ -4,8 +4,11 @@
 
 # One line a mode: mode, balance, label in the table. A new mode is a new line here, and nothing else.
 modes='
-shared pack shared
-mutex  pack mutex
+shared    pack   shared
+mutex     pack   mutex/pack
+exclusive pack   exclusive/pack
+mutex     spread mutex/spread
+exclusive spread exclusive/spread
 '
 
 workers=4

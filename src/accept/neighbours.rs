@@ -66,7 +66,7 @@ fn turn(slot: &Slot) -> u64 {
 /// is done only when the own load has grown by the slack since the last look.
 #[derive(Default)]
 pub struct Lookout {
-    /// The smallest load seen, or the own one if there was nobody or this worker has yielded.
+    /// The smallest load seen, or the own one if there was nobody else.
     least_seen: Cell<u64>,
 }
 
@@ -86,13 +86,15 @@ impl Lookout {
             return None;
         }
         let found = find();
+        self.least_seen.set(found.map_or(load, |(_, least)| least));
         let better = found.filter(|&(_, least)| balance.should_yield(load, least, pace));
-        let least_seen = match (found, better) {
-            (Some((_, least)), None) => least.min(load),
-            _ => load,
-        };
-        self.least_seen.set(least_seen);
         better.map(|(slot, _)| slot)
+    }
+
+    /// This worker now comes after all others: what it still gets, nobody else could take, so it
+    /// need not look before its load has grown by the slack.
+    pub fn comes_last(&self, load: u64) {
+        self.least_seen.set(load);
     }
 }
 
@@ -113,11 +115,13 @@ mod tests {
         };
         assert_eq!((look(1, Some(0)), looks.get()), (None, 0));
         assert_eq!((look(2, Some(0)), looks.get()), (Some(9), 1));
-        assert_eq!((look(3, Some(0)), looks.get()), (None, 1));
-        assert_eq!((look(4, Some(3)), looks.get()), (None, 2));
-        assert_eq!((look(5, Some(4)), looks.get()), (None, 3));
+        assert_eq!((look(3, Some(2)), looks.get()), (None, 2));
+        assert_eq!((look(4, Some(4)), looks.get()), (None, 3));
+        assert_eq!((look(5, Some(0)), looks.get()), (None, 3));
         assert_eq!((look(6, None), looks.get()), (None, 4));
         assert_eq!((look(7, Some(0)), looks.get()), (None, 4));
+        lookout.comes_last(8);
+        assert_eq!((look(9, Some(0)), looks.get()), (None, 4));
         // All connections were closed, and new ones came.
         assert_eq!((look(0, Some(0)), looks.get()), (None, 4));
         assert_eq!((look(2, Some(0)), looks.get()), (Some(9), 5));

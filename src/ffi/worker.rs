@@ -107,6 +107,8 @@ pub extern "C" fn herd_run(worker: *mut herd_worker) -> c_int {
 fn run(worker: &Worker) -> Result<usize> {
     while worker.phase() < Phase::Drained {
         worker.run_once(-1)?;
+        // A handler can have met a defect of the library, or be in a child that it forked.
+        worker.check_usable()?;
     }
     Ok(0)
 }

@@ -119,7 +119,7 @@ impl Reactor {
         let bits = epoll_bits(interest)?;
         let (fd, generation) = self.registry.borrow().entry(index);
         let fd = fd.ok_or(Error::errno(libc::EBADF))?;
-        self.epoll.modify(fd, bits, Tag::Host { index, generation }.encode())?;
+        self.epoll.modify(fd, bits, Tag::Host { index, generation }.encode()).map_err(closed)?;
         event::set_interest(event, interest);
         Ok(())
     }
@@ -133,9 +133,8 @@ impl Reactor {
         let (fd, _) = self.registry.borrow().entry(index);
         self.registry.borrow_mut().remove(index);
         event::set_removed(event);
-        // The kernel says EBADF or ENOENT when the host closed the descriptor first. The event is
-        // out all the same; the host learns of its mistake.
-        self.epoll.delete(fd.ok_or(Error::errno(libc::EBADF))?)
+        // The event is out even when the host closed the descriptor first; it learns of its mistake.
+        self.epoll.delete(fd.ok_or(Error::errno(libc::EBADF))?).map_err(closed)
     }
 
     // --- posted queues ---
@@ -277,4 +276,10 @@ impl Reactor {
         }
         self.epoll.replace_with(fresh)
     }
+}
+
+/// For a descriptor that was closed under a registration the kernel says EBADF, or ENOENT when its
+/// number leads to another file by now.
+fn closed(error: Error) -> Error {
+    if error == Error::NOT_FOUND { Error::errno(libc::EBADF) } else { error }
 }

@@ -53,9 +53,7 @@ impl Worker {
         let stance = self.stance(self.acceptor.kept_count(Delivery::Pull));
         let yields = self.has_yielded.replace(false) && self.asked.get().is_none();
         if stance != Stance::Compete || yields {
-            if stance == Stance::Skip {
-                self.accept_disabled.set(self.accept_disabled.get() - 1);
-            }
+            self.accept_disabled.set(self.accept_disabled.get().saturating_sub(1));
             self.step_back(stance)?;
             return Ok(false);
         }
@@ -165,12 +163,11 @@ impl Worker {
             }
         } else {
             let listener = self.accepted_from.get();
+            let Some(lookout) = self.arming.lookout(listener) else { return Ok(()) };
             let find = || self.neighbours.least_accepting(region.slots());
-            let lookout = self.arming.lookout(listener);
-            let is_better =
-                lookout.and_then(|lookout| lookout.look(balance, load, Pace::Calm, find));
-            let is_packed = matches!(balance, Balance::Pack) && self.accept_disabled.get() > 0;
-            if is_better.is_some() || is_packed {
+            let is_full_enough = matches!(balance, Balance::Pack) && self.accept_disabled.get() > 0;
+            if is_full_enough || lookout.look(balance, load, Pace::Calm, find).is_some() {
+                lookout.comes_last(load);
                 self.arming.move_to_end(&self.reactor, listener)?;
                 count(&self.counters().reorders, 1);
             }

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,13 +59,16 @@ CHECK_HELPER void test_kill_children(void)
     errno = saved_errno;
 }
 
-/* _exit, since exit handlers of a failed test or of a child have nothing to add. */
+/* Ends the test, or a child without the exit handlers of its parent. */
 __attribute__((noreturn)) CHECK_HELPER void test_exit(int code)
 {
     fflush(stdout);
     fflush(stderr);
+    if (check_in_child) {
+        _exit(code);
+    }
     test_kill_children();
-    _exit(code);
+    exit(code);
 }
 
 __attribute__((noreturn)) CHECK_HELPER void test_skip(const char *why)
@@ -263,6 +267,47 @@ CHECK_HELPER void *shared_memory(size_t bytes)
 #define SHARED_GET(counter) __atomic_load_n(&(counter), __ATOMIC_SEQ_CST)
 #define SHARED_SET(counter, number) __atomic_store_n(&(counter), (number), __ATOMIC_SEQ_CST)
 
+/* --- Herds ------------------------------------------------------------------------------- */
+
+/* A herd with everything else at its default. */
+CHECK_HELPER struct herd *new_herd(uint32_t mode, uint32_t max_workers)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    struct herd *herd = NULL;
+    config.mode = mode;
+    config.max_workers = max_workers;
+    CHECK_CODE(herd_create(&config, &herd), 0);
+    return herd;
+}
+
+CHECK_HELPER struct herd_worker *new_worker(struct herd *herd)
+{
+    struct herd_worker *worker = NULL;
+    CHECK_CODE(herd_worker_create(herd, HERD_ANY_SLOT, &worker), 0);
+    return worker;
+}
+
+/* A listener on a free port of 127.0.0.1. */
+CHECK_HELPER int new_listener(struct herd *herd, herd_accept_fn accept, void *accept_data)
+{
+    int listener = herd_listen(herd, "127.0.0.1:0", NULL, accept, accept_data);
+    if (listener < 0) {
+        fprintf(stderr, "herd_listen: %s\n", herd_strerror(listener));
+        test_exit(1);
+    }
+    return listener;
+}
+
+/* The herd's counters, summed over all slots. */
+CHECK_HELPER struct herd_stats total_stats(const struct herd *herd)
+{
+    struct herd_stats stats;
+    memset(&stats, 0, sizeof stats);
+    stats.size = sizeof stats;
+    CHECK_CODE(herd_stats_total(herd, &stats), 0);
+    return stats;
+}
+
 /* --- Clients ----------------------------------------------------------------------------- */
 
 /* The listener's address, as connect_to takes it. Valid until 16 more were asked for. */
@@ -346,6 +391,18 @@ CHECK_HELPER int connect_to(const char *address)
         test_exit(1);
     }
     return fd;
+}
+
+/* Connections in the backlog of a TCP listener: those that accept4(2) would get now. */
+CHECK_HELPER int waiting_connections(const struct herd *herd, int listener)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    memset(&info, 0, sizeof info);
+    int fd = herd_listener_fd(herd, listener);
+    CHECK(fd >= 0);
+    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+    return (int)info.tcpi_unacked;
 }
 
 /* --- What a process uses ----------------------------------------------------------------- */

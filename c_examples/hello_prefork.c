@@ -1,0 +1,552 @@
+/*
+ * hello_prefork: a small HTTP/1.1 server whose workers, processes or threads, share their listeners by libherd.
+ *
+ * In order: the state, connections, requests, a worker, the parent of processes, threads, options and main.
+ * A server of your own keeps the worker and the parent, and puts its protocol in place of the requests.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <herd.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LISTENERS_MAX = 64, HEAD_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, DISCARD_MAX_BYTES = 1 << 20,
+    SLOW_MAX_MS = 60000, RESTART_MS = 100, TICK_MS = 10, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2
+};
+
+static struct worker {
+    struct herd_worker *herd_worker;
+    LIST_HEAD(, connection) connections;
+    pid_t pid; /* parent: 0 if there is none now */
+    pthread_t thread;
+    uint64_t start_at_ms;
+} workers[HERD_MAX_WORKERS]; /* by slot */
+static uint32_t worker_count;
+static struct herd *herd;
+
+/* ---- connections ---- */
+
+struct connection {
+    struct herd_event event; /* within, so that a connection is one allocation */
+    struct worker *worker;
+    LIST_ENTRY(connection) link; /* in the list of its worker */
+    bool answered, closing, lingering; /* lingering: closed for the peer, and what it still sends is thrown away */
+    size_t in_bytes, out_begin, out_bytes, discarded_bytes;
+    char in[HEAD_MAX_BYTES + 1], out[ANSWER_MAX_BYTES];
+};
+
+static void die(int code, const char *what, const char *why)
+{
+    fprintf(stderr, "hello_prefork: %s: %s\n", what, why);
+    exit(code);
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void close_connection(struct connection *connection)
+{
+    int fd = connection->event.fd;
+    herd_event_del(connection->worker->herd_worker, &connection->event); /* before close, which does not do it */
+    close(fd);
+    herd_conn_closed(connection->worker->herd_worker);
+    LIST_REMOVE(connection, link);
+    free(connection);
+}
+
+static bool is_leaving(const struct connection *connection)
+{
+    return herd_worker_state(connection->worker->herd_worker) != HERD_WORKER_RUNNING;
+}
+
+/* ---- requests ---- */
+
+static void answer(struct connection *connection, const char *status, const char *body, bool with_body)
+{
+    connection->closing = connection->closing || is_leaving(connection);
+    int bytes = snprintf(connection->out, sizeof connection->out,
+        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+        "%sConnection: %s\r\n\r\n%s",
+        status, (int)(connection->worker - workers), (int)connection->worker->pid, strlen(body),
+        strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "", connection->closing ? "close" : "keep-alive",
+        with_body ? body : "");
+    connection->out_begin = 0;
+    connection->out_bytes = bytes < (int)sizeof connection->out ? (size_t)bytes : sizeof connection->out - 1;
+    connection->answered = true;
+}
+
+/* What cannot be answered ends the connection. The peer may still be sending: closing at once would reset the
+ * connection (RFC 9112, 9.6), and the peer might never see why. */
+static void refuse(struct connection *connection, const char *status)
+{
+    connection->closing = connection->lingering = true;
+    connection->in_bytes = 0;
+    answer(connection, status, status, true);
+}
+
+static bool sleep_in_handler(const struct connection *connection, uint64_t ms) /* false: the worker was stopped */
+{
+    struct timespec left = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+    while (nanosleep(&left, &left) != 0)
+        if (herd_worker_state(connection->worker->herd_worker) == HERD_WORKER_STOPPED)
+            return false;
+    return true;
+}
+
+#define EACH_COUNTER(DO) DO(connections_open) DO(accepted) DO(closed) DO(turns) DO(wakeups) DO(wasted_wakeups) \
+    DO(accept_eagain) DO(accept_retries) DO(backoffs) DO(acquisitions) DO(failed_tries) DO(handovers) DO(guard_ticks) \
+    DO(thefts) DO(reaps) DO(stale_events)
+#define COUNTER_LINE(member) #member " %" PRIu64 "\n"
+#define COUNTER_VALUE(member) , stats.member
+static void answer_counters(struct connection *connection, bool with_body)
+{
+    char text[ANSWER_MAX_BYTES / 2];
+    struct herd_stats stats = { .size = sizeof stats };
+    herd_stats_total(herd, &stats);
+    snprintf(text, sizeof text, "workers %" PRIu32 "\n" EACH_COUNTER(COUNTER_LINE),
+             stats.workers EACH_COUNTER(COUNTER_VALUE));
+    answer(connection, "200 OK", text, with_body);
+}
+
+static const char *header(const char *head, const char *name) /* its value, up to the end of the line; or NULL */
+{
+    for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line + 2, "\r\n"))
+        if (strncasecmp(line + 2, name, strlen(name)) == 0 && line[2 + strlen(name)] == ':')
+            return line + 3 + strlen(name) + strspn(line + 3 + strlen(name), " \t");
+    return NULL;
+}
+
+/* `head` goes up to the empty line; `bytes` tells whether there is a NUL within. */
+static void answer_request(struct connection *connection, const char *head, size_t bytes)
+{
+    char method[16], target[1024], after[2];
+    int minor = 0;
+    if (strlen(head) != bytes || sscanf(head, "%15[A-Z] %1023[!-~] HTTP/1.%1d%1[\r]", method, target, &minor, after) != 4
+        || target[0] != '/') {
+        refuse(connection, "400 Bad Request");
+        return;
+    }
+    const char *wish = header(head, "Connection"), *body_bytes = header(head, "Content-Length");
+    const bool head_only = strcmp(method, "HEAD") == 0;
+    if (!head_only && strcmp(method, "GET") != 0) {
+        refuse(connection, "405 Method Not Allowed");
+        return;
+    }
+    if (header(head, "Transfer-Encoding") != NULL || (body_bytes != NULL && strtoull(body_bytes, NULL, 10) != 0)) {
+        refuse(connection, "400 Bad Request"); /* a body would be taken for the next request */
+        return;
+    }
+    connection->closing = minor == 0 ? wish == NULL || strncasecmp(wish, "keep-alive", 10) != 0
+                                     : wish != NULL && strncasecmp(wish, "close", 5) == 0;
+    unsigned long long ms;
+    if (strcmp(target, "/counters") == 0) {
+        answer_counters(connection, !head_only);
+    } else if (sscanf(target, "/slow?ms=%9llu%1c", &ms, after) == 1) {
+        if (sleep_in_handler(connection, ms < SLOW_MAX_MS ? ms : SLOW_MAX_MS))
+            answer(connection, "200 OK", "slow\n", !head_only);
+        else
+            connection->closing = true;
+    } else {
+        target[strcspn(target, "?")] = '\0';
+        const bool found = strcmp(target, "/") == 0;
+        answer(connection, found ? "200 OK" : "404 Not Found", found ? "hello\n" : "not found\n", !head_only);
+    }
+}
+
+/* Answers the next complete request; false: more of it has to come. */
+static bool answer_next(struct connection *connection)
+{
+    char *end = memmem(connection->in, connection->in_bytes, "\r\n\r\n", 4);
+    if (end == NULL && connection->in_bytes < HEAD_MAX_BYTES)
+        return false;
+    if (end == NULL) {
+        refuse(connection, "431 Request Header Fields Too Large");
+        return true;
+    }
+    end[2] = '\0';
+    answer_request(connection, connection->in, (size_t)(end + 2 - connection->in));
+    if (connection->in_bytes > 0) { /* not refused */
+        connection->in_bytes -= (size_t)(end + 4 - connection->in);
+        memmove(connection->in, end + 4, connection->in_bytes);
+    }
+    return true;
+}
+
+/* ---- a worker ---- */
+
+static int flush_out(struct connection *connection) /* 1: all is sent; 0: the peer has to read first; -1: it is gone */
+{
+    while (connection->out_begin < connection->out_bytes) {
+        ssize_t sent = send(connection->event.fd, connection->out + connection->out_begin,
+                            connection->out_bytes - connection->out_begin, MSG_NOSIGNAL);
+        if (sent >= 0)
+            connection->out_begin += (size_t)sent;
+        else if (errno != EINTR)
+            return errno == EAGAIN ? 0 : -1;
+    }
+    return 1;
+}
+
+/* One read a turn, so that a peer that never stops sending does not keep the worker from the others. */
+static bool receive(struct connection *connection)
+{
+    const size_t room = HEAD_MAX_BYTES - connection->in_bytes;
+    ssize_t got = recv(connection->event.fd, connection->in + connection->in_bytes, room, 0);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) /* idle: only when the worker leaves, see leave_idle */
+        return !(connection->answered && connection->in_bytes == 0 && is_leaving(connection));
+    if (got <= 0)
+        return false;
+    if (connection->lingering)
+        return (connection->discarded_bytes += (size_t)got) < DISCARD_MAX_BYTES;
+    connection->in_bytes += (size_t)got;
+    return true;
+}
+
+static void on_ready(struct herd_worker *herd_worker, struct herd_event *event, uint32_t ready)
+{
+    struct connection *connection = event->data;
+    int flushed = 1;
+    bool open = !(ready & HERD_READ) || receive(connection);
+    while (open && (flushed = flush_out(connection)) == 1 && !connection->closing && answer_next(connection)) { }
+    if (!open || flushed < 0 || (flushed == 1 && connection->closing && !connection->lingering)) {
+        close_connection(connection);
+        return;
+    }
+    if (flushed == 1 && connection->lingering)
+        shutdown(event->fd, SHUT_WR);
+    const uint32_t interest = flushed == 1 ? HERD_READ : HERD_WRITE;
+    if (event->interest != interest && herd_event_mod(herd_worker, event, interest) < 0)
+        close_connection(connection);
+}
+
+static void on_accept(struct herd_worker *herd_worker, int fd, const struct sockaddr *peer, uint32_t peer_length,
+                      void *data)
+{
+    struct worker *worker = &workers[herd_worker_slot(herd_worker)];
+    struct connection *connection = malloc(sizeof *connection);
+    (void)peer, (void)peer_length, (void)data;
+    if (connection != NULL) {
+        memset(connection, 0, offsetof(struct connection, in)); /* the buffers can stay as they are */
+        herd_event_init(&connection->event, on_ready, connection);
+        if (herd_event_add(herd_worker, &connection->event, fd, HERD_READ) == 0) {
+            connection->worker = worker;
+            LIST_INSERT_HEAD(&worker->connections, connection, link);
+            return;
+        }
+    }
+    free(connection);
+    close(fd);
+    herd_conn_closed(herd_worker);
+}
+
+/* Answers what has arrived on connections that wait for a request, and closes those where nothing has. */
+static void leave_idle(struct worker *worker)
+{
+    for (struct connection *at = LIST_FIRST(&worker->connections), *next; at != NULL; at = next) {
+        next = LIST_NEXT(at, link);
+        if (at->event.interest == HERD_READ)
+            on_ready(worker->herd_worker, &at->event, HERD_READ);
+    }
+}
+
+static int run_worker(struct worker *worker)
+{
+    int state, result = 0;
+    bool left_idle = false;
+    while ((state = herd_worker_state(worker->herd_worker)) < HERD_WORKER_DRAINED && result > HERD_EFORKED) {
+        if (state == HERD_WORKER_DRAINING && !left_idle) {
+            left_idle = true;
+            leave_idle(worker);
+            continue;
+        }
+        result = herd_run_once(worker->herd_worker, -1); /* an errno: a listener failed, and the log has it */
+    }
+    while (!LIST_EMPTY(&worker->connections))
+        close_connection(LIST_FIRST(&worker->connections));
+    herd_worker_destroy(worker->herd_worker);
+    if (result <= HERD_EFORKED)
+        fprintf(stderr, "hello_prefork: slot %d: %s\n", (int)(worker - workers), herd_strerror(result));
+    return result <= HERD_EFORKED ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void create_worker(struct worker *worker)
+{
+    int result = herd_worker_create(herd, (int)(worker - workers), &worker->herd_worker);
+    if (result < 0)
+        die(EXIT_FAILURE, "worker", herd_strerror(result));
+    worker->pid = getpid();
+}
+
+static void print_ready(void);
+
+/* ---- the parent of processes ---- */
+
+static struct herd_worker *volatile signalled; /* the worker of this process */
+
+static void on_signal(int number) /* both calls may be made in a signal handler */
+{
+    number == SIGTERM ? herd_drain(signalled) : herd_stop(signalled);
+}
+
+static void start_process(struct worker *worker, const sigset_t *signals)
+{
+    worker->start_at_ms = now_ms() + RESTART_MS; /* the next one, if this one dies at once */
+    pid_t pid = fork();
+    if (pid != 0) {
+        worker->pid = pid > 0 ? pid : 0;
+        if (pid < 0)
+            fprintf(stderr, "hello_prefork: fork: %s\n", strerror(errno));
+        return;
+    }
+    create_worker(worker);
+    signalled = worker->herd_worker;
+    signal(SIGTERM, on_signal);
+    signal(SIGINT, on_signal);
+    sigprocmask(SIG_UNBLOCK, signals, NULL); /* a signal that came meanwhile is delivered now */
+    _exit(run_worker(worker));
+}
+
+static void signal_workers(int number)
+{
+    for (uint32_t slot = 0; slot < worker_count; slot++)
+        if (workers[slot].pid != 0)
+            kill(workers[slot].pid, number);
+}
+
+static bool reap_processes(void) /* false: none has died */
+{
+    bool any = false;
+    for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0; any = true) {
+        herd_reap(herd, pid);
+        for (uint32_t slot = 0; slot < worker_count; slot++)
+            if (workers[slot].pid == pid)
+                workers[slot].pid = 0;
+    }
+    return any;
+}
+
+/* The signals stay blocked but for the wait, so that none can come at a bad time. */
+static int run_processes(const sigset_t *signals)
+{
+    bool ready = false, failed = false, stopping = false;
+    for (uint64_t kill_at_ms = 0;;) {
+        const struct timespec tick = { 0, TICK_MS * 1000000 };
+        struct herd_stats stats = { .size = sizeof stats };
+        uint32_t running = 0;
+        for (uint32_t slot = 0; slot < worker_count; slot++) {
+            if (workers[slot].pid == 0 && !stopping && now_ms() >= workers[slot].start_at_ms)
+                start_process(&workers[slot], signals);
+            running += workers[slot].pid != 0;
+        }
+        if (stopping && running == 0)
+            return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+        if (!ready && !stopping && herd_stats_total(herd, &stats) == 0 && stats.workers == worker_count) {
+            ready = true;
+            print_ready();
+        }
+        const bool settled = ready && !stopping && running == worker_count;
+        int number = settled ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &tick);
+        if (number == SIGCHLD && reap_processes() && !ready && !stopping)
+            number = failed = SIGINT; /* a server that cannot start says so, and does not try for ever */
+        if (number == SIGTERM || number == SIGINT) {
+            signal_workers(stopping ? SIGKILL : number);
+            failed = failed || (stopping && number == SIGTERM);
+            kill_at_ms = now_ms() + 1000 * (number == SIGTERM ? DRAIN_MAX_S : STOP_MAX_S);
+            stopping = true;
+        } else if (stopping && now_ms() >= kill_at_ms) {
+            signal_workers(SIGKILL);
+            failed = true;
+        }
+    }
+}
+
+/* ---- threads ---- */
+
+static void *run_thread(void *worker)
+{
+    if (run_worker(worker) != EXIT_SUCCESS)
+        exit(EXIT_FAILURE);
+    return NULL;
+}
+
+static void interrupt_sleep(int number) { (void)number; }
+
+static int run_threads(const sigset_t *signals)
+{
+    int number;
+    for (uint32_t slot = 0; slot < worker_count; slot++)
+        create_worker(&workers[slot]);
+    signal(SIGUSR1, interrupt_sleep);
+    for (uint32_t slot = 0; slot < worker_count; slot++)
+        if ((errno = pthread_create(&workers[slot].thread, NULL, run_thread, &workers[slot])) != 0)
+            die(EXIT_FAILURE, "pthread_create", strerror(errno));
+    print_ready();
+    do
+        number = sigwaitinfo(signals, NULL);
+    while (number != SIGTERM && number != SIGINT);
+    for (uint32_t slot = 0; slot < worker_count; slot++) {
+        number == SIGTERM ? herd_drain(workers[slot].herd_worker) : herd_stop(workers[slot].herd_worker);
+        if (number == SIGINT)
+            pthread_kill(workers[slot].thread, SIGUSR1);
+    }
+    alarm(number == SIGTERM ? DRAIN_MAX_S : STOP_MAX_S); /* it kills, and so does the next signal */
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+    for (uint32_t slot = 0; slot < worker_count; slot++)
+        pthread_join(workers[slot].thread, NULL);
+    return EXIT_SUCCESS;
+}
+
+/* ---- options and main ---- */
+
+struct name { const char *name; uint32_t value; };
+static const struct name modes[] = {
+    { "auto", HERD_MODE_AUTO }, { "mutex", HERD_MODE_MUTEX }, { "shared", HERD_MODE_SHARED },
+    { "exclusive", HERD_MODE_EXCLUSIVE }, { "reuseport", HERD_MODE_REUSEPORT }, { "handoff", HERD_MODE_HANDOFF },
+    { NULL, 0 }
+};
+static const struct name balances[] = {
+    { "default", HERD_BALANCE_DEFAULT }, { "pack", HERD_BALANCE_PACK }, { "spread", HERD_BALANCE_SPREAD }, { NULL, 0 }
+};
+
+static uint32_t value_of(const struct name *names, const char *name)
+{
+    for (; names->name != NULL; names++)
+        if (strcmp(names->name, name) == 0)
+            return names->value;
+    die(EXIT_USAGE, name, "not a known name (see --help)");
+    return 0;
+}
+
+static const char *name_of(const struct name *names, uint32_t value)
+{
+    while (names->name != NULL && names->value != value)
+        names++;
+    return names->name != NULL ? names->name : "unknown";
+}
+
+static uint32_t number(const char *text, uint32_t most)
+{
+    char *end;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[strspn(text, "0123456789")] != '\0' || end == text || value < 1 || value > most)
+        die(EXIT_USAGE, text, "not a number in the range of its option (see --help)");
+    return (uint32_t)value;
+}
+
+static const char help[] =
+    "hello_prefork [options]         serves GET /, /slow?ms=N (blocks its worker) and /counters\n\n"
+    "  --listen ADDR                 127.0.0.1:8080 (default), [::1]:8080 or unix:/path; repeatable\n"
+    "  --workers N                   1 to 1024 (one for each core)\n"
+    "  --threads                     workers are threads of one process\n"
+    "  --mode MODE                   auto (default), mutex, shared, exclusive, reuseport or handoff\n"
+    "  --balance POLICY              default, pack or spread\n"
+    "  --connections N               of one worker, to 1073741824 (1024)\n"
+    "  --accept-batch N              connections accepted in one turn, 1 to 1024 (1)\n"
+    "  --accept-delay-ms N           longest wait of a connection while a worker is idle, 1 to 60000 (500)\n"
+    "  --handover-delay-us N         how long who accepts may stand still, 1 to 1000000 (500)\n"
+    "  --name NAME                   of the herd in messages\n\n"
+    "SIGTERM: finish the connections, then end (again: end now). SIGINT: end now.";
+static const struct option options[] = {
+    { "listen", 1, NULL, 'l' }, { "workers", 1, NULL, 'w' }, { "threads", 0, NULL, 't' }, { "mode", 1, NULL, 'm' },
+    { "balance", 1, NULL, 'b' }, { "connections", 1, NULL, 'c' }, { "accept-batch", 1, NULL, 'a' },
+    { "accept-delay-ms", 1, NULL, 'd' }, { "handover-delay-us", 1, NULL, 'o' }, { "name", 1, NULL, 'n' },
+    { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 }
+};
+
+static void on_log(void *data, int level, const char *message)
+{
+    (void)data;
+    fprintf(stderr, "hello_prefork: %s%s\n", level == HERD_LOG_ERROR ? "error: " : "", message);
+}
+
+static void listen_on(const char *address)
+{
+    const int on = 1;
+    int listener = herd_listen(herd, address, NULL, on_accept, NULL);
+    if (listener < 0)
+        exit(EXIT_FAILURE); /* the log has it already */
+    /* Connections inherit it. A Unix socket does not know it. */
+    setsockopt(herd_listener_fd(herd, listener), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+static void print_ready(void)
+{
+    char address[256];
+    for (int listener = 0; herd_listener_address(herd, listener, address, sizeof address) >= 0; listener++)
+        printf("%s%s", listener == 0 ? "hello_prefork: ready on " : ", ", address);
+    printf(", %" PRIu32 " workers, mode %s, balance %s, pid %d\n", worker_count,
+           name_of(modes, (uint32_t)herd_mode(herd)), name_of(balances, (uint32_t)herd_balance(herd)), (int)getpid());
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    const char *addresses[LISTENERS_MAX] = { "127.0.0.1:8080" };
+    size_t address_count = 0;
+    bool threads = false;
+    config.log = on_log;
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    config.max_workers = cores < 1 ? 1 : cores > HERD_MAX_WORKERS ? HERD_MAX_WORKERS : (uint32_t)cores;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (option) {
+        case 'l':
+            if (address_count == LISTENERS_MAX)
+                die(EXIT_USAGE, optarg, "too many addresses");
+            addresses[address_count++] = optarg;
+            break;
+        case 'w': config.max_workers = number(optarg, HERD_MAX_WORKERS); break;
+        case 't': threads = true; break;
+        case 'm': config.mode = value_of(modes, optarg); break;
+        case 'b': config.balance = value_of(balances, optarg); break;
+        case 'c': config.worker_connections = number(optarg, 1 << 30); break;
+        case 'a': config.accept_batch = number(optarg, 1024); break;
+        case 'd': config.accept_delay_ms = number(optarg, 60000); break;
+        case 'o': config.handover_delay_us = number(optarg, 1000000); break;
+        case 'n': config.name = optarg; break;
+        case 'h': puts(help); return EXIT_SUCCESS;
+        default: return EXIT_USAGE; /* getopt_long has said why */
+        }
+    if (optind < argc)
+        die(EXIT_USAGE, argv[optind], "not an option (see --help)");
+    worker_count = config.max_workers;
+
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* the usual 1024 is less than a worker's connections */
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    int result = herd_create(&config, &herd);
+    if (result < 0)
+        die(EXIT_FAILURE, "herd_create", herd_strerror(result));
+    for (size_t i = 0; i == 0 || i < address_count; i++)
+        listen_on(addresses[i]);
+
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* and taken with sigwaitinfo */
+    result = threads ? run_threads(&signals) : run_processes(&signals);
+    herd_destroy(herd);
+    return result;
+}

@@ -1,0 +1,142 @@
+/* A configuration that is out of range is refused, *herd stays as it was and nothing is left open. */
+#include "check.h"
+
+#include <sys/resource.h>
+
+static struct herd *const untouched = (struct herd *)&check_in_child;
+static int fds;
+
+static void refused(const struct herd_config *config, int code)
+{
+    struct herd *herd = untouched;
+    CHECK_CODE(herd_create(config, &herd), code);
+    CHECK(herd == untouched);
+    CHECK_EQ(open_fds(), fds);
+}
+
+static void works(const struct herd_config *config)
+{
+    struct herd *herd = NULL;
+    CHECK_CODE(herd_create(config, &herd), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+    CHECK_EQ(open_fds(), fds);
+}
+
+/* The largest value works, anything above is refused. */
+#define LIMIT(member, largest)                                                                  \
+    do {                                                                                        \
+        struct herd_config config = HERD_CONFIG_INIT;                                           \
+        config.max_workers = 2;                                                                 \
+        config.member = 1;                                                                      \
+        works(&config);                                                                         \
+        config.member = (largest);                                                              \
+        works(&config);                                                                         \
+        config.member = (largest) + 1;                                                          \
+        refused(&config, -EINVAL);                                                              \
+        config.member = UINT32_MAX;                                                             \
+        refused(&config, -EINVAL);                                                              \
+    } while (0)
+
+static void names(void)
+{
+    static const char *const bad[] = {
+        "", " ", "a b", "a/b", "..\n", "%s", "\xff\xfe", "n\xc3\xa4me", "a:b",
+        "0123456789012345678901234567890123456789012345678901234567890123" /* 64 */};
+    static const char *const good[] = {
+        "a", "web-1_x.y", "0", "012345678901234567890123456789012345678901234567890123456789012"};
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.max_workers = 1;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        config.name = bad[i];
+        refused(&config, -EINVAL);
+    }
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+        config.name = good[i];
+        works(&config);
+    }
+}
+
+static int let_other(void *balance_data, uint64_t own_load, uint64_t least_load)
+{
+    (void)balance_data;
+    return own_load > least_load;
+}
+
+static void modes(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.max_workers = 1;
+    static const uint32_t later[] = {HERD_MODE_REUSEPORT, HERD_MODE_HANDOFF};
+    for (size_t i = 0; i < 2; i++) {
+        config.mode = later[i];
+        refused(&config, HERD_EMODE);
+    }
+    static const uint32_t unknown[] = {6, 7, 100, 1u << 31, UINT32_MAX};
+    for (size_t i = 0; i < 5; i++) {
+        config.mode = unknown[i];
+        refused(&config, -EINVAL);
+    }
+    static const uint32_t here[] = {HERD_MODE_AUTO, HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX,
+                                    HERD_MODE_SHARED};
+    for (size_t i = 0; i < 4; i++) {
+        struct herd *herd = NULL;
+        config.mode = here[i];
+        CHECK_CODE(herd_create(&config, &herd), 0);
+        int mode = herd_mode(herd);
+        /* An old kernel knows no exclusive watching. */
+        CHECK(mode == (int)here[i] ||
+              (here[i] == HERD_MODE_AUTO && mode == HERD_MODE_EXCLUSIVE) ||
+              (here[i] <= HERD_MODE_EXCLUSIVE && mode == HERD_MODE_MUTEX));
+        CHECK(mode != HERD_MODE_AUTO);
+        CHECK_EQ(herd_balance(herd), HERD_BALANCE_SPREAD);
+        CHECK_CODE(herd_destroy(herd), 0);
+    }
+    config.mode = HERD_MODE_AUTO;
+    config.balance = HERD_BALANCE_CALLBACK;
+    refused(&config, -EINVAL); /* without a callback */
+    config.balance_callback = let_other;
+    works(&config);
+    config.balance = HERD_BALANCE_SPREAD;
+    refused(&config, -EINVAL); /* with a callback that would not be asked */
+    config.balance_callback = NULL;
+    works(&config);
+    config.balance = HERD_BALANCE_PACK;
+    works(&config);
+    config.balance = 4;
+    refused(&config, -EINVAL);
+    config.balance = UINT32_MAX;
+    refused(&config, -EINVAL);
+}
+
+int main(void)
+{
+    test_begin(30);
+    fds = open_fds();
+    LIMIT(accept_delay_ms, 60000);
+    LIMIT(handover_delay_us, 1000000);
+    LIMIT(accept_batch, 1024);
+    names();
+    modes();
+
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.max_workers = HERD_MAX_WORKERS + 1;
+    refused(&config, -EINVAL);
+    config.max_workers = UINT32_MAX;
+    refused(&config, -EINVAL);
+    config.max_workers = 1;
+    config.worker_connections = UINT32_MAX;
+    refused(&config, -EINVAL);
+    config.worker_connections = 1;
+    works(&config);
+
+    /* One descriptor a slot and one for the guard: a limit below that is reported, nothing leaks. */
+    struct rlimit limit, few;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    few = limit;
+    few.rlim_cur = (rlim_t)fds + 20;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    config.max_workers = HERD_MAX_WORKERS;
+    refused(&config, -EMFILE);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return 0;
+}

@@ -1,0 +1,53 @@
+/* R01: with 8 idle workers a connection wakes one of them in mutex mode, and all in shared mode. */
+#include "serve.h"
+
+/* The connections must not keep step with the guard, which ticks every 500 ms. */
+enum { workers = 8, connections = 40, gap_ms = 47 };
+
+/* Sleeps of all workers for each connection, without those for the guard. */
+static double sleeps_a_connection(uint32_t mode, int with_request)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    int clients[connections], slot;
+    config.mode = mode;
+    config.balance = HERD_BALANCE_PACK;
+    serve_start(&config, workers);
+    CHECK_EQ(herd_mode(serve.herd), mode);
+    struct herd_stats before = serve_total();
+    long long sleeps = serve_sleeps();
+    for (int i = 0; i < connections; i++) {
+        clients[i] = serve_connect(&slot);
+        if (with_request) {
+            sleep_ms(gap_ms / 2);
+            serve_echo(clients[i]);
+        }
+        sleep_ms(gap_ms);
+    }
+    serve_settle();
+    sleeps = serve_sleeps() - sleeps;
+    struct herd_stats after = serve_total();
+    CHECK_EQ(after.accepted - before.accepted, connections);
+    if (mode == HERD_MODE_MUTEX) {
+        CHECK_EQ(after.accept_eagain - before.accept_eagain, 0);
+        CHECK_EQ(after.wasted_wakeups - before.wasted_wakeups, 0);
+    }
+    for (int i = 0; i < connections; i++) {
+        close(clients[i]);
+    }
+    serve_end();
+    return (double)(sleeps - (long long)(after.guard_ticks - before.guard_ticks)) / connections;
+}
+
+int main(void)
+{
+    test_begin(50);
+    double shared = sleeps_a_connection(HERD_MODE_SHARED, 0);
+    double accepted = sleeps_a_connection(HERD_MODE_MUTEX, 0);
+    double answered = sleeps_a_connection(HERD_MODE_MUTEX, 1);
+    printf("sleeps a connection: shared %.2f, mutex %.2f, with its request %.2f\n", shared,
+           accepted, answered);
+    CHECK(shared >= 5.0); /* else this test cannot see a herd */
+    CHECK(accepted >= 0.5 && accepted <= 1.5);
+    CHECK(answered >= 1.5 && answered <= 2.2);
+    test_exit(0);
+}

@@ -102,9 +102,9 @@ static void refuse(struct connection *connection, const char *status)
     answer(connection, status, status, true);
 }
 
-static bool sleep_in_handler(const struct connection *connection, uint64_t ms) /* false: the worker was stopped */
+static bool sleep_in_handler(const struct connection *connection, int ms) /* false: the worker was stopped */
 {
-    struct timespec left = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000 };
+    struct timespec left = { ms / 1000, ms % 1000 * 1000000L };
     while (nanosleep(&left, &left) != 0)
         if (herd_worker_state(connection->worker->herd_worker) == HERD_WORKER_STOPPED)
             return false;
@@ -139,8 +139,8 @@ static void answer_request(struct connection *connection, const char *head, size
 {
     char method[16], target[1024], after[2];
     int minor = 0;
-    if (strlen(head) != bytes || sscanf(head, "%15[A-Z] %1023[!-~] HTTP/1.%1d%1[\r]", method, target, &minor, after) != 4
-        || target[0] != '/') {
+    int found_parts = sscanf(head, "%15[A-Z] %1023[!-~] HTTP/1.%1d%1[\r]", method, target, &minor, after);
+    if (strlen(head) != bytes || found_parts != 4 || target[0] != '/') {
         refuse(connection, "400 Bad Request");
         return;
     }
@@ -156,10 +156,11 @@ static void answer_request(struct connection *connection, const char *head, size
     }
     connection->closing = minor == 0 ? wish == NULL || strncasecmp(wish, "keep-alive", 10) != 0
                                      : wish != NULL && strncasecmp(wish, "close", 5) == 0;
-    unsigned long long ms;
+    char slow_ms[10];
     if (strcmp(target, "/counters") == 0) {
         answer_counters(connection, !head_only);
-    } else if (sscanf(target, "/slow?ms=%9llu%1c", &ms, after) == 1) {
+    } else if (sscanf(target, "/slow?ms=%9[0-9]%1c", slow_ms, after) == 1) {
+        const int ms = atoi(slow_ms);
         if (sleep_in_handler(connection, ms < SLOW_MAX_MS ? ms : SLOW_MAX_MS))
             answer(connection, "200 OK", "slow\n", !head_only);
         else
@@ -210,8 +211,8 @@ static bool receive(struct connection *connection)
 {
     const size_t room = HEAD_MAX_BYTES - connection->in_bytes;
     ssize_t got = recv(connection->event.fd, connection->in + connection->in_bytes, room, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) /* idle: only when the worker leaves, see leave_idle */
-        return !(connection->answered && connection->in_bytes == 0 && is_leaving(connection));
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) /* from leave_idle */
+        return true;
     if (got <= 0)
         return false;
     if (connection->lingering)
@@ -226,7 +227,9 @@ static void on_ready(struct herd_worker *herd_worker, struct herd_event *event, 
     int flushed = 1;
     bool open = !(ready & HERD_READ) || receive(connection);
     while (open && (flushed = flush_out(connection)) == 1 && !connection->closing && answer_next(connection)) { }
-    if (!open || flushed < 0 || (flushed == 1 && connection->closing && !connection->lingering)) {
+    const bool idle = connection->answered && connection->in_bytes == 0;
+    if (!open || flushed < 0 || (flushed == 1 && connection->closing && !connection->lingering)
+        || (flushed == 1 && idle && is_leaving(connection))) {
         close_connection(connection);
         return;
     }

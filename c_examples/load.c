@@ -4,9 +4,9 @@
  * A program of its own: it knows sockets, a little HTTP and /proc; it must not know libherd, so that every
  * mode, and every other server which names its slots, is measured by the same ruler. One thread, one epoll.
  *
- * In order: options, address, latencies, /proc, requests and answers, results, the run, counters, report, main.
- * The run is a loop of: start what is due, fail what is overdue, set the timer, wait. A connection is in one list
- * at a time (free, in flight, retry, held), and that is its state.
+ * In order: options, address, latencies, /proc, requests and answers, the run, counters, report, main.
+ * The run is a loop of: start what is due, fail what is overdue, wait. A connection is in one list at a time
+ * (free, in flight, held), and that is its state.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -26,11 +26,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -38,32 +37,20 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 #define NEVER UINT64_MAX
 
+enum { EXIT_ANY_FAILED = 1, EXIT_USAGE = 2, US_PER_MS = 1000, US_PER_S = 1000000 };
 enum {
-    EXIT_ANY_FAILED = 1,
-    EXIT_USAGE = 2,
-    US_PER_MS = 1000,
-    US_PER_S = 1000000,
     EVENTS_PER_WAIT = 256,
-    LONGEST_WAIT_MS = 1000,       /* the timer wakes us; this only bounds the damage if it ever did not */
-    READS_PER_EVENT = 16,         /* an endless answer must not keep the loop from its timeouts */
-    RETRY_DELAY_US = 1000,        /* after a full backlog, or no free local port */
-    FAILURE_PAUSE_US = 1000,      /* short and hold: a server that refuses everything must not make us spin */
-    FAILURES_TO_GIVE_UP = 100,    /* short and hold: so many more than clients, in a row */
-    SWEEP_INTERVAL_US = 20000,    /* how exact --timeout-ms is */
-    SETTLE_MS = 20,               /* the server's workers finish and go to sleep before they are counted */
-    RESERVED_FDS = 32,            /* stdio, epoll, timer, /proc and what the caller left open */
-    IN_FLIGHT_MARGIN = 64,        /* rate: connections beyond rate * timeout */
-    SOURCE_ADDRESSES = 200,       /* 127.0.0.1 to 127.0.0.200 */
-    PATH_MAX_BYTES = 512,
-    REQUEST_MAX_BYTES = PATH_MAX_BYTES + 128,
-    HEAD_MAX_BYTES = 1024,
-    BODY_SCRATCH_BYTES = 65536,
-    SLOTS_MAX = 1024,
-    SLOT_UNKNOWN = -1,
-    COUNTERS_MAX = 128,
-    COUNTER_NAME_BYTES = 64,
-    BAR_WIDTH = 40
+    READS_PER_EVENT = 16,       /* an endless answer must not keep the loop from its timeouts */
+    PAUSE_US = 1000,            /* after a failure, a full backlog, or no free local port */
+    FAILURES_TO_GIVE_UP = 100,  /* short and hold: so many more than clients, in a row */
+    SWEEP_INTERVAL_US = 20000,  /* how exact --timeout-ms is */
+    SETTLE_US = 20000,          /* the server's workers finish and go to sleep before they are counted */
+    RESERVED_FDS = 32,          /* stdio, epoll, /proc and what the caller left open */
+    IN_FLIGHT_MARGIN = 64,      /* rate: connections beyond rate * timeout */
+    SOURCE_ADDRESSES = 200      /* 127.0.0.1 to 127.0.0.200 */
 };
+enum { PATH_MAX_BYTES = 512, REQUEST_MAX_BYTES = PATH_MAX_BYTES + 128, HEAD_MAX_BYTES = 1024, SCRATCH_BYTES = 65536,
+       SLOTS_MAX = 1024, TASKS_MAX = 4096, COUNTERS_MAX = 128, COUNTER_NAME_BYTES = 64 };
 
 static uint64_t now_us(void)
 {
@@ -72,24 +59,16 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * US_PER_S + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void sleep_us(uint64_t duration_us)
-{
-    struct timespec duration = { (time_t)(duration_us / US_PER_S), (long)(duration_us % US_PER_S) * 1000 };
-    nanosleep(&duration, NULL);
-}
-
 static uint64_t smaller(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-#define die(...) stop_with("", __VA_ARGS__)
-#define usage_error(...) stop_with(" (see load --help)", __VA_ARGS__)
-static void __attribute__((format(printf, 2, 3), noreturn)) stop_with(const char *hint, const char *format, ...)
+static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     fputs("load: ", stderr);
     vfprintf(stderr, format, arguments);
-    fprintf(stderr, "%s\n", hint);
+    fputc('\n', stderr);
     va_end(arguments);
     exit(EXIT_USAGE);
 }
@@ -102,50 +81,44 @@ static const char *const mode_names[MODE_COUNT] = { "short", "rate", "hold" };
 #define IN(mode) (1u << (mode))
 #define IN_ALL (IN(MODE_SHORT) | IN(MODE_RATE) | IN(MODE_HOLD))
 
-struct options {
+static struct options {
+    const char *mode_name, *path, *address;
     enum mode mode;
-    uint64_t clients, count, gap_us, slow_every, slow_ms, timeout_ms, slots, server_pid; /* 0: not asked for */
-    double seconds, rate;
-    const char *path, *address;
-    bool json, counters;
-    unsigned given; /* bit i: rules[i] was on the command line */
-};
-
-enum option_kind { OPTION_MODE, OPTION_INTEGER, OPTION_DECIMAL, OPTION_TEXT, OPTION_FLAG, OPTION_HELP };
+    /* 0: not asked for; -1: settle_defaults chooses. Whole numbers are exact: all limits are far below 2^53. */
+    double clients, count, gap_us, slow_every, slow_ms, timeout_ms, slots, server_pid, seconds, rate;
+    bool json, counters, help;
+} options = { .mode_name = "short", .path = "/", .clients = 16, .slow_ms = 200, .timeout_ms = 5000, .seconds = -1,
+              .rate = -1 };
 
 static const struct option_rule {
     const char *name, *value_name;
-    enum option_kind kind;
+    enum { WHOLE, DECIMAL, TEXT, FLAG } kind;
     unsigned modes;
-    size_t offset;
-    uint64_t least, most;
+    void *value;
+    double least, most;
     const char *help;
 } rules[] = {
-    { "mode", "short|rate|hold", OPTION_MODE, IN_ALL, 0, 0, 0, "scenario (short)" },
-    { "clients", "N", OPTION_INTEGER, IN(MODE_SHORT) | IN(MODE_HOLD), offsetof(struct options, clients), 1, 100000,
+    { "mode", "short|rate|hold", TEXT, IN_ALL, &options.mode_name, 0, 0, "scenario (short)" },
+    { "clients", "N", WHOLE, IN(MODE_SHORT) | IN(MODE_HOLD), &options.clients, 1, 100000,
       "concurrent clients; in hold: connects in flight (16)" },
-    { "seconds", "S", OPTION_DECIMAL, IN_ALL, offsetof(struct options, seconds), 0, 86400,
+    { "seconds", "S", DECIMAL, IN_ALL, &options.seconds, 0, 86400,
       "how long (short, rate: 3, or what --count takes; hold: stay open, 0)" },
-    { "count", "N", OPTION_INTEGER, IN_ALL, offsetof(struct options, count), 1, 1000000000,
-      "how many connections (hold: 2000)" },
-    { "rate", "R", OPTION_DECIMAL, IN(MODE_RATE) | IN(MODE_HOLD), offsetof(struct options, rate), 0, 1000000,
+    { "count", "N", WHOLE, IN_ALL, &options.count, 1, 1e9, "how many connections (hold: 2000)" },
+    { "rate", "R", DECIMAL, IN(MODE_RATE) | IN(MODE_HOLD), &options.rate, 0, 1e6,
       "connections a second (100); in hold: requests a second while open (0)" },
-    { "slow-every", "K", OPTION_INTEGER, IN(MODE_RATE), offsetof(struct options, slow_every), 1, 1000000000,
+    { "slow-every", "K", WHOLE, IN(MODE_RATE), &options.slow_every, 1, 1e9,
       "every K-th request is GET /slow?ms=M, and kept out of the latencies" },
-    { "slow-ms", "M", OPTION_INTEGER, IN(MODE_RATE), offsetof(struct options, slow_ms), 0, 60000, "M of it (200)" },
-    { "gap-us", "G", OPTION_INTEGER, IN(MODE_HOLD), offsetof(struct options, gap_us), 0, 10000000,
-      "time between two connects (0)" },
-    { "path", "PATH", OPTION_TEXT, IN_ALL, offsetof(struct options, path), 0, 0, "what to GET (/)" },
-    { "timeout-ms", "T", OPTION_INTEGER, IN_ALL, offsetof(struct options, timeout_ms), 1, 600000,
-      "no full answer by then is an error (5000)" },
-    { "slots", "N", OPTION_INTEGER, IN_ALL, offsetof(struct options, slots), 1, SLOTS_MAX,
+    { "slow-ms", "M", WHOLE, IN(MODE_RATE), &options.slow_ms, 0, 60000, "M of it (200)" },
+    { "gap-us", "G", WHOLE, IN(MODE_HOLD), &options.gap_us, 0, 1e7, "time between two connects (0)" },
+    { "path", "PATH", TEXT, IN_ALL, &options.path, 0, 0, "what to GET (/)" },
+    { "timeout-ms", "T", WHOLE, IN_ALL, &options.timeout_ms, 1, 600000, "no full answer by then is an error (5000)" },
+    { "slots", "N", WHOLE, IN_ALL, &options.slots, 1, SLOTS_MAX,
       "workers there are, so that unused ones count as zero" },
-    { "server-pid", "PID", OPTION_INTEGER, IN_ALL, offsetof(struct options, server_pid), 1, INT32_MAX,
+    { "server-pid", "PID", WHOLE, IN_ALL, &options.server_pid, 1, INT32_MAX,
       "count sleeps and CPU time of it and all its descendants" },
-    { "counters", NULL, OPTION_FLAG, IN_ALL, offsetof(struct options, counters), 0, 0,
-      "GET /counters before and after, report differences" },
-    { "json", NULL, OPTION_FLAG, IN_ALL, offsetof(struct options, json), 0, 0, "one JSON object, one key a line" },
-    { "help", NULL, OPTION_HELP, IN_ALL, 0, 0, 0, "this text" },
+    { "counters", NULL, FLAG, IN_ALL, &options.counters, 0, 0, "GET /counters before and after, report differences" },
+    { "json", NULL, FLAG, IN_ALL, &options.json, 0, 0, "one JSON object, one key a line" },
+    { "help", NULL, FLAG, IN_ALL, &options.help, 0, 0, "this text" },
 };
 
 static void print_help(void)
@@ -167,111 +140,78 @@ static void print_help(void)
     puts("\nExit code: 0 no connection failed, 1 any did, 2 usage. SIGINT stops early and still reports.");
 }
 
-static void parse_value(struct options *options, const struct option_rule *rule, const char *text)
+static void take_option(const struct option_rule *rule, const char *text)
 {
-    void *field = (char *)options + rule->offset;
-    char *end = NULL;
-    double value = 0;
-    errno = 0;
-    switch (rule->kind) {
-    case OPTION_MODE:
-        for (int mode = 0; mode < MODE_COUNT; mode++)
-            if (strcmp(text, mode_names[mode]) == 0) {
-                options->mode = (enum mode)mode;
-                return;
-            }
-        usage_error("--mode %s: not one of short, rate, hold", text);
-    case OPTION_INTEGER: /* exact: the largest limit is far below 2^53 */
-    case OPTION_DECIMAL:
-        value = isdigit((unsigned char)text[0]) ? strtod(text, &end) : 0;
-        if (end == NULL || *end != '\0' || errno != 0)
-            usage_error("--%s %s: not a number", rule->name, text);
-        if (!(value >= (double)rule->least && value <= (double)rule->most))
-            usage_error("--%s %s: not in %" PRIu64 " to %" PRIu64, rule->name, text, rule->least, rule->most);
-        if (rule->kind == OPTION_DECIMAL)
-            *(double *)field = value;
-        else if (value == (double)(uint64_t)value)
-            *(uint64_t *)field = (uint64_t)value;
-        else
-            usage_error("--%s %s: not a whole number", rule->name, text);
-        return;
-    case OPTION_TEXT:
-        *(const char **)field = text;
-        return;
-    case OPTION_FLAG:
-        *(bool *)field = true;
-        return;
-    case OPTION_HELP:
+    if (rule->kind == FLAG) {
+        *(bool *)rule->value = true;
+    } else if (rule->kind == TEXT) {
+        *(const char **)rule->value = text;
+    } else {
+        char *end;
+        double value = strtod(text, &end);
+        if (!isdigit((unsigned char)text[0]) || *end != '\0' || !(value >= rule->least && value <= rule->most)
+            || (rule->kind == WHOLE && value != (double)(uint64_t)value))
+            die("--%s %s: not a %snumber from %.0f to %.0f (see load --help)", rule->name, text,
+                rule->kind == WHOLE ? "whole " : "", rule->least, rule->most);
+        *(double *)rule->value = value;
+    }
+}
+
+static void settle_defaults(void)
+{
+    const bool hold = options.mode == MODE_HOLD, rate = options.mode == MODE_RATE;
+    if ((options.seconds == 0 && !hold) || (options.rate == 0 && rate))
+        die("--seconds 0, --rate 0: must be more (see load --help)");
+    if (options.seconds < 0) /* a run limited by count alone needs no clock */
+        options.seconds = hold || options.count != 0 ? 0 : 3;
+    if (options.rate < 0)
+        options.rate = rate ? 100 : 0;
+    if (hold && options.count == 0)
+        options.count = 2000;
+    if (rate && options.seconds > 0) {
+        uint64_t arrivals = larger(1, (uint64_t)(options.rate * options.seconds + 0.5));
+        options.count = (double)(options.count == 0 ? arrivals : smaller(arrivals, (uint64_t)options.count));
+    }
+}
+
+static void parse_options(int argc, char **argv)
+{
+    struct option long_options[COUNT_OF(rules) + 1] = { { 0 } };
+    unsigned given = 0;
+    int index, found;
+    for (size_t i = 0; i < COUNT_OF(rules); i++)
+        long_options[i] = (struct option){ .name = rules[i].name, .has_arg = rules[i].kind != FLAG };
+    while ((found = getopt_long(argc, argv, "", long_options, &index)) != -1) {
+        if (found != 0)
+            exit(EXIT_USAGE); /* getopt_long has said why */
+        given |= 1u << index;
+        take_option(&rules[index], optarg);
+    }
+    if (options.help) {
         print_help();
         exit(EXIT_SUCCESS);
     }
-}
-
-static void check_path(const char *path)
-{
-    if (path[0] != '/' || strlen(path) > PATH_MAX_BYTES)
-        usage_error("--path %s: must start with / and have at most %d bytes", path, PATH_MAX_BYTES);
-    for (const char *at = path; *at != '\0'; at++)
-        if (!isgraph((unsigned char)*at))
-            usage_error("--path %s: only printable characters without spaces", path);
-}
-
-static void settle_defaults(struct options *options)
-{
-    const bool hold = options->mode == MODE_HOLD, rate = options->mode == MODE_RATE;
-    if (options->seconds < 0) /* a run limited by count alone needs no clock */
-        options->seconds = hold || options->count != 0 ? 0 : 3;
-    else if (options->seconds == 0 && !hold)
-        usage_error("--seconds 0: must be more");
-    if (options->rate < 0)
-        options->rate = rate ? 100 : 0;
-    else if (options->rate == 0 && rate)
-        usage_error("--rate 0: must be more");
-    if (hold && options->count == 0)
-        options->count = 2000;
-    if (rate && options->seconds > 0) {
-        uint64_t arrivals = larger(1, (uint64_t)(options->rate * options->seconds + 0.5));
-        options->count = options->count == 0 ? arrivals : smaller(arrivals, options->count);
-    }
-}
-
-static struct options parse_options(int argc, char **argv)
-{
-    struct options options = { .clients = 16, .seconds = -1, .rate = -1, .slow_ms = 200, .timeout_ms = 5000,
-                               .path = "/" }; /* -1: settle_defaults chooses */
-    struct option long_options[COUNT_OF(rules) + 1] = { { 0 } };
+    while (options.mode < MODE_COUNT && strcmp(options.mode_name, mode_names[options.mode]) != 0)
+        options.mode++;
+    if (options.mode == MODE_COUNT)
+        die("--mode %s: not one of short, rate, hold (see load --help)", options.mode_name);
     for (size_t i = 0; i < COUNT_OF(rules); i++)
-        long_options[i] = (struct option){ .name = rules[i].name,
-                                           .has_arg = rules[i].value_name ? required_argument : no_argument };
-    for (;;) {
-        int index = 0;
-        opterr = 0;
-        int found = getopt_long(argc, argv, ":", long_options, &index);
-        if (found == -1)
-            break;
-        if (found == ':')
-            usage_error("%s: needs a value", argv[optind - 1]);
-        if (found != 0)
-            usage_error("%s: no such option", argv[optind - 1]);
-        if (rules[index].kind == OPTION_MODE && (options.given & (1u << index)))
-            usage_error("--mode: given twice");
-        options.given |= 1u << index;
-        parse_value(&options, &rules[index], optarg);
-    }
-    for (size_t i = 0; i < COUNT_OF(rules); i++)
-        if ((options.given & (1u << i)) && !(rules[i].modes & IN(options.mode)))
-            usage_error("--%s: has no meaning in mode %s", rules[i].name, mode_names[options.mode]);
+        if ((given & (1u << i)) && !(rules[i].modes & IN(options.mode)))
+            die("--%s: has no meaning in mode %s (see load --help)", rules[i].name, options.mode_name);
     if (optind + 1 != argc)
-        usage_error(optind == argc ? "no address" : "more than one address");
+        die("%s (see load --help)", optind == argc ? "no address" : "more than one address");
     options.address = argv[optind];
-    check_path(options.path);
-    settle_defaults(&options);
-    return options;
+    if (options.path[0] != '/' || strlen(options.path) > PATH_MAX_BYTES)
+        die("--path %s: must start with / and have at most %d bytes", options.path, PATH_MAX_BYTES);
+    for (const char *at = options.path; *at != '\0'; at++)
+        if (!isgraph((unsigned char)*at))
+            die("--path %s: only printable characters without spaces", options.path);
+    settle_defaults();
 }
 
 /* ---- the address of the server ---- */
 
-struct target {
+static struct target {
     union {
         struct sockaddr any;
         struct sockaddr_in v4;
@@ -279,55 +219,44 @@ struct target {
         struct sockaddr_un local;
     } address;
     socklen_t address_bytes;
-    bool many_sources; /* 127/8: all of it is ours, so each source address has its own ephemeral ports */
-};
+} target;
 
-static struct target parse_address(const char *text)
+static void parse_address(const char *text)
 {
-    struct target target = { .address_bytes = 0 };
-    if (strncmp(text, "unix:", strlen("unix:")) == 0) {
+    if (strncmp(text, "unix:/", strlen("unix:/")) == 0) {
         const char *path = text + strlen("unix:");
-        if (path[0] != '/' || strlen(path) >= sizeof target.address.local.sun_path)
-            usage_error("%s: a unix address needs an absolute path of less than %zu bytes", text,
-                sizeof target.address.local.sun_path);
+        if (strlen(path) >= sizeof target.address.local.sun_path)
+            die("%s: the path is too long", text);
         target.address.local.sun_family = AF_UNIX;
         strcpy(target.address.local.sun_path, path);
         target.address_bytes = sizeof target.address.local;
-        return target;
+        return;
     }
+    char host[INET6_ADDRSTRLEN], after;
+    unsigned port = 0;
     const bool v6 = text[0] == '[';
-    const char *separator = v6 ? "]:" : ":", *host_end = strstr(text, separator);
-    char host[INET6_ADDRSTRLEN] = "";
-    const char *host_begin = text + (v6 ? 1 : 0);
-    if (host_end == NULL || host_end - host_begin >= (ptrdiff_t)sizeof host)
-        usage_error("%s: not an address like 127.0.0.1:8080, [::1]:8080 or unix:/path", text);
-    memcpy(host, host_begin, (size_t)(host_end - host_begin));
-    char *port_end = NULL;
-    const char *port_text = host_end + strlen(separator);
-    unsigned long port = isdigit((unsigned char)port_text[0]) ? strtoul(port_text, &port_end, 10) : 0;
-    if (port == 0 || port > UINT16_MAX || *port_end != '\0')
-        usage_error("%s: no port from 1 to 65535", text);
+    const char *const format = v6 ? "[%45[^]]]:%5u%c" : "%45[^:]:%5u%c";
+    if (sscanf(text, format, host, &port, &after) != 2 || port < 1 || port > UINT16_MAX)
+        die("%s: not an address like 127.0.0.1:8080, [::1]:8080 or unix:/path", text);
     target.address.any.sa_family = v6 ? AF_INET6 : AF_INET;
     *(v6 ? &target.address.v6.sin6_port : &target.address.v4.sin_port) = htons((uint16_t)port);
     void *number = v6 ? (void *)&target.address.v6.sin6_addr : (void *)&target.address.v4.sin_addr;
     if (inet_pton(target.address.any.sa_family, host, number) != 1)
-        usage_error("%s: \"%s\" is not an IPv%c address (names are not looked up)", text, host, v6 ? '6' : '4');
+        die("%s: \"%s\" is not an IPv%c address (names are not looked up)", text, host, v6 ? '6' : '4');
     if (v6 ? !IN6_IS_ADDR_LOOPBACK(&target.address.v6.sin6_addr)
            : ntohl(target.address.v4.sin_addr.s_addr) >> IN_CLASSA_NSHIFT != IN_LOOPBACKNET)
-        usage_error("%s: refused, load sends traffic only to loopback and unix addresses", text);
+        die("%s: refused, load sends traffic only to loopback and unix addresses", text);
     target.address_bytes = v6 ? sizeof target.address.v6 : sizeof target.address.v4;
-    target.many_sources = !v6;
-    return target;
 }
 
 /* Starts a connect that may still be in progress; returns the socket or a negated errno. */
-static int open_connection(const struct target *target, unsigned source)
+static int open_connection(unsigned source)
 {
-    int fd = socket(target->address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = socket(target.address.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -errno;
     int failed = 0;
-    if (target->many_sources) {
+    if (target.address.any.sa_family == AF_INET) { /* 127/8 is all ours, and each source has its own local ports */
         /* NO_PORT: connect picks the port, knowing the peer (ip(7)); one picked by bind must be free for all peers. */
         const int on = 1;
         struct sockaddr_in from = { .sin_family = AF_INET };
@@ -336,7 +265,7 @@ static int open_connection(const struct target *target, unsigned source)
                  || bind(fd, (struct sockaddr *)&from, sizeof from) != 0;
     }
     if (!failed)
-        failed = connect(fd, &target->address.any, target->address_bytes) != 0 && errno != EINPROGRESS;
+        failed = connect(fd, &target.address.any, target.address_bytes) != 0 && errno != EINPROGRESS;
     if (failed) {
         int why = errno;
         close(fd);
@@ -344,9 +273,6 @@ static int open_connection(const struct target *target, unsigned source)
     }
     return fd;
 }
-
-/* A unix listener with a full backlog says EAGAIN (unix(7)); EADDRNOTAVAIL: all local ports in use (ip(7)). */
-static bool connect_may_work_later(int error) { return error == EAGAIN || error == EADDRNOTAVAIL; }
 
 /* ---- latencies: a log-linear histogram, exact below 128 us and to 1/128 above, of fixed size ---- */
 
@@ -369,8 +295,8 @@ static void record(struct histogram *histogram, uint64_t value_us)
     histogram->worst_us = larger(histogram->worst_us, value_us);
 }
 
-/* The upper edge of the bucket in which the share of all samples is reached. */
-static uint64_t percentile_us(const struct histogram *histogram, double share)
+/* The upper edge of the bucket in which the share of all samples is reached; -1: there are none. */
+static double percentile_us(const struct histogram *histogram, double share)
 {
     const double wanted = share * (double)histogram->count;
     uint64_t seen = 0;
@@ -379,179 +305,84 @@ static uint64_t percentile_us(const struct histogram *histogram, double share)
         if ((double)seen >= wanted && seen > 0) {
             unsigned shift = index < 2 * STEPS ? 0 : index / STEPS - 1;
             uint64_t edge_us = ((uint64_t)(index - shift * STEPS + 1) << shift) - 1;
-            return smaller(edge_us, histogram->worst_us);
+            return (double)smaller(edge_us, histogram->worst_us);
         }
     }
-    return 0;
+    return -1;
 }
 
 /* ---- the server's tasks in /proc: how often they slept, how long they ran ---- */
 
-struct process {
-    pid_t pid, parent;
-    bool member;
-};
-
 struct task {
-    pid_t tid, pid;
+    int tid, pid;
     uint64_t sleeps, cpu_ns;
 };
 
-struct task_sample {
-    struct task *tasks;
+struct sample {
     size_t count;
+    struct task tasks[TASKS_MAX];
 };
 
-struct server_use {
-    uint64_t sleeps, cpu_ns;
-    size_t tasks;
-};
-
-/* Makes room for one more element; a driver without memory has nothing to report. */
-static void *grown(void *array, size_t count, size_t element_bytes)
+/* Reads /proc/PID/task/TID/FILE; empty if the task died meanwhile. */
+static const char *read_task(int pid, int tid, const char *file)
 {
-    if (count != 0 && (count & (count - 1)) != 0)
-        return array; /* room doubles at each power of two */
-    array = realloc(array, (count == 0 ? 1 : 2 * count) * element_bytes);
-    if (array == NULL)
-        die("out of memory");
-    return array;
-}
-
-static bool __attribute__((format(printf, 3, 4))) read_proc(char *buffer, size_t bytes, const char *format, ...)
-{
+    static char text[16384];
     char path[64];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(path, sizeof path, format, arguments);
-    va_end(arguments);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, file);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false; /* it died meanwhile */
-    ssize_t got = read(fd, buffer, bytes - 1);
-    close(fd);
-    buffer[got > 0 ? got : 0] = '\0';
-    return got > 0;
+    ssize_t got = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = '\0';
+    return text;
 }
 
-static struct process *list_processes(size_t *count)
-{
-    struct process *processes = NULL;
-    DIR *proc = opendir("/proc");
-    *count = 0;
-    for (struct dirent *entry; proc != NULL && (entry = readdir(proc)) != NULL;) {
-        char stat[512];
-        int parent;
-        int pid = atoi(entry->d_name);
-        if (pid <= 0 || !read_proc(stat, sizeof stat, "/proc/%d/stat", pid))
-            continue;
-        const char *name_end = strrchr(stat, ')'); /* the name may hold anything, blanks and ')' too */
-        if (name_end == NULL || sscanf(name_end + 1, " %*c %d", &parent) != 1)
-            continue;
-        processes = grown(processes, *count, sizeof *processes);
-        processes[(*count)++] = (struct process){ .pid = pid, .parent = parent };
-    }
-    if (proc != NULL)
-        closedir(proc);
-    return processes;
-}
-
-static struct process *find_process(struct process *processes, size_t count, pid_t pid)
-{
-    for (size_t i = 0; i < count; i++)
-        if (processes[i].pid == pid)
-            return &processes[i];
-    return NULL;
-}
-
-static const struct task *find_task(const struct task_sample *sample, pid_t tid)
-{
-    for (size_t i = 0; i < sample->count; i++)
-        if (sample->tasks[i].tid == tid)
-            return &sample->tasks[i];
-    return NULL;
-}
-
-/* Members: the server, its descendants, and who was one before: a killed master's workers have another parent now. */
-static void mark_members(struct process *processes, size_t count, pid_t server, const struct task_sample *earlier)
-{
-    struct process *found = find_process(processes, count, server);
-    if (found != NULL)
-        found->member = true;
-    for (size_t i = 0; earlier != NULL && i < earlier->count; i++)
-        if ((found = find_process(processes, count, earlier->tasks[i].pid)) != NULL)
-            found->member = true;
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (size_t i = 0; i < count; i++) {
-            if (processes[i].member)
-                continue;
-            found = find_process(processes, count, processes[i].parent);
-            if (found != NULL && found->member)
-                changed = processes[i].member = true;
-        }
-    }
-}
-
-static uint64_t task_cpu_ns(int pid, int tid)
-{
-    char text[512];
-    unsigned long long run_ns, user, system;
-    /* utime and stime are in ticks of 10 ms, too coarse for some hundred connections; schedstat has their exact sum. */
-    if (read_proc(text, sizeof text, "/proc/%d/task/%d/schedstat", pid, tid) && sscanf(text, "%llu", &run_ns) == 1)
-        return run_ns;
-    if (!read_proc(text, sizeof text, "/proc/%d/task/%d/stat", pid, tid))
-        return 0;
-    const char *name_end = strrchr(text, ')');
-    if (name_end == NULL
-        || sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2)
-        return 0;
-    return (user + system) * (UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK));
-}
-
-static void sample_process(struct task_sample *sample, pid_t pid)
+/* Adds the tasks of a process and of all its descendants, unless they are in. */
+static void add_process(struct sample *sample, int pid)
 {
     static const char key[] = "\nvoluntary_ctxt_switches:";
-    char path[64], status[4096];
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    char path[32];
+    for (size_t i = 0; i < sample->count; i++)
+        if (sample->tasks[i].pid == pid)
+            return;
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *tasks = opendir(path);
-    for (struct dirent *entry; tasks != NULL && (entry = readdir(tasks)) != NULL;) {
-        int tid = atoi(entry->d_name);
-        if (tid <= 0 || !read_proc(status, sizeof status, "/proc/%d/task/%d/status", (int)pid, tid))
+    const size_t first = sample->count;
+    for (struct dirent *entry; tasks != NULL && sample->count < TASKS_MAX && (entry = readdir(tasks)) != NULL;) {
+        const int tid = atoi(entry->d_name);
+        const char *sleeps = tid > 0 ? strstr(read_task(pid, tid, "status"), key) : NULL;
+        if (sleeps == NULL)
             continue;
-        const char *line = strstr(status, key);
-        if (line == NULL)
-            continue;
-        sample->tasks = grown(sample->tasks, sample->count, sizeof *sample->tasks);
-        sample->tasks[sample->count++] = (struct task){ .tid = tid, .pid = pid,
-            .sleeps = strtoull(line + strlen(key), NULL, 10), .cpu_ns = task_cpu_ns(pid, tid) };
+        struct task *task = &sample->tasks[sample->count++];
+        *task = (struct task){ .tid = tid, .pid = pid, .sleeps = strtoull(sleeps + strlen(key), NULL, 10) };
+        /* The exact sum of utime and stime, which themselves come in ticks of 10 ms. */
+        task->cpu_ns = strtoull(read_task(pid, tid, "schedstat"), NULL, 10);
     }
     if (tasks != NULL)
         closedir(tasks);
-}
-
-static struct task_sample sample_server(pid_t server, const struct task_sample *earlier)
-{
-    struct task_sample sample = { .count = 0 };
-    size_t count;
-    struct process *processes = list_processes(&count);
-    mark_members(processes, count, server, earlier);
-    for (size_t i = 0; i < count; i++)
-        if (processes[i].member)
-            sample_process(&sample, processes[i].pid);
-    free(processes);
-    return sample;
+    for (size_t i = first, end = sample->count; i < end; i++) {
+        char *children = strdup(read_task(pid, sample->tasks[i].tid, "children")), *next = children;
+        for (int child; children != NULL && (child = (int)strtol(next, &next, 10)) > 0;)
+            add_process(sample, child);
+        free(children);
+    }
 }
 
 /* A task that came in between counts from 0, one that went not at all; a smaller figure means its id was reused. */
-static struct server_use used_between(const struct task_sample *before, const struct task_sample *after)
+static struct task used_between(const struct sample *before, const struct sample *after)
 {
-    struct server_use use = { .tasks = after->count };
+    struct task use = { .sleeps = 0 };
     for (size_t i = 0; i < after->count; i++) {
-        const struct task *now = &after->tasks[i], *then = find_task(before, now->tid);
-        const bool same = then != NULL && then->sleeps <= now->sleeps && then->cpu_ns <= now->cpu_ns;
-        use.sleeps += now->sleeps - (same ? then->sleeps : 0);
-        use.cpu_ns += now->cpu_ns - (same ? then->cpu_ns : 0);
+        const struct task *now = &after->tasks[i];
+        use.sleeps += now->sleeps;
+        use.cpu_ns += now->cpu_ns;
+        for (size_t j = 0; j < before->count; j++) {
+            const struct task *then = &before->tasks[j];
+            if (then->tid == now->tid && then->sleeps <= now->sleeps && then->cpu_ns <= now->cpu_ns) {
+                use.sleeps -= then->sleeps;
+                use.cpu_ns -= then->cpu_ns;
+            }
+        }
     }
     return use;
 }
@@ -576,29 +407,19 @@ struct answer {
     char head[HEAD_MAX_BYTES + 1]; /* may hold the begin of the body too */
     size_t head_bytes;             /* in head so far */
     bool head_complete;
-    int status, slot;
-    uint64_t body_bytes, length_bytes; /* length: NEVER if the end of the stream is the end of the body */
+    int status;
+    uint64_t slot, body_bytes, length_bytes; /* slot: NEVER if not named; length: NEVER if the stream's end ends it */
 };
 
-static void reset_answer(struct answer *answer)
-{
-    answer->head_bytes = 0;
-    answer->body_bytes = 0;
-    answer->head_complete = false;
-}
-
-static uint64_t header_value(const char *head, const char *name, uint64_t without)
+static uint64_t header_value(const char *head, const char *name)
 {
     const size_t name_bytes = strlen(name);
     for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line, "\r\n")) {
         line += strlen("\r\n");
-        if (strncasecmp(line, name, name_bytes) != 0 || line[name_bytes] != ':')
-            continue;
-        const char *value = line + name_bytes + 1;
-        value += strspn(value, " \t");
-        return isdigit((unsigned char)*value) ? strtoull(value, NULL, 10) : without;
+        if (strncasecmp(line, name, name_bytes) == 0 && line[name_bytes] == ':')
+            return strtoull(line + name_bytes + 1, NULL, 10);
     }
-    return without;
+    return NEVER;
 }
 
 /* Takes bytes that were received at answer->head + head_bytes; false: this is not HTTP. */
@@ -610,49 +431,28 @@ static bool take_head_bytes(struct answer *answer, size_t bytes)
     if (end == NULL)
         return answer->head_bytes < HEAD_MAX_BYTES;
     end[2] = '\0'; /* the body is not searched for headers */
-    if (sscanf(answer->head, "HTTP/1.%*1d %3d", &answer->status) != 1)
-        return false;
-    uint64_t slot = header_value(answer->head, "X-Herd-Slot", NEVER);
-    answer->slot = slot < SLOTS_MAX ? (int)slot : SLOT_UNKNOWN;
-    answer->length_bytes = header_value(answer->head, "Content-Length", NEVER);
+    answer->slot = header_value(answer->head, "X-Herd-Slot");
+    answer->length_bytes = header_value(answer->head, "Content-Length");
     answer->body_bytes = answer->head_bytes - (size_t)(end + 4 - answer->head);
     answer->head_complete = true;
-    return true;
+    return sscanf(answer->head, "HTTP/1.%*1d %3d", &answer->status) == 1;
 }
-
-/* ---- results ---- */
-
-/* Indices of results.failures; behind the kinds that have a name of their own comes FAILURE_OTHER + errno. */
-enum { CONNECT_REFUSED, RESET, TIMED_OUT, SHORT_ANSWER, BAD_STATUS, BAD_ANSWER, CLOSED_WHILE_HELD, FAILURE_OTHER };
-enum { ERRNO_END = 160, FAILURES_END = FAILURE_OTHER + ERRNO_END };
-
-static const char *failure_name(size_t failure)
-{
-    static const char *const names[FAILURE_OTHER] = { "connect_refused", "reset", "timeout", "short_answer",
-                                                      "bad_status", "bad_answer", "closed_while_held" };
-    static char other[32];
-    if (failure < FAILURE_OTHER)
-        return names[failure];
-    const char *errno_name = strerrorname_np((int)failure - FAILURE_OTHER);
-    snprintf(other, sizeof other, "other_%s", errno_name != NULL ? errno_name : "unknown");
-    return other;
-}
-
-enum stop { STOP_DONE, STOP_INTERRUPTED, STOP_GAVE_UP };
-static const char *const stop_names[] = { "done", "interrupted", "gave_up" };
-
-struct results {
-    enum stop stop;
-    uint64_t completed, failed, requests, slow, abandoned;
-    uint64_t backlog_full, ports_exhausted, without_slot; /* retries and oddities, no failures */
-    uint64_t failures[FAILURES_END];
-    uint64_t slots[SLOTS_MAX];
-    uint64_t elapsed_us, opened_us; /* opened: hold, until all were open */
-    uint64_t worst_start_delay_us;  /* rate: how late the driver itself was */
-    struct histogram latency, first_byte, held_latency;
-};
 
 /* ---- the run ---- */
+
+/* Kinds of failures; behind those that have a name of their own comes FAILURE_OTHER + errno. */
+enum { CONNECT_REFUSED, RESET, TIMED_OUT, SHORT_ANSWER, BAD_STATUS, BAD_ANSWER, CLOSED_WHILE_HELD, FAILURE_OTHER };
+enum { ERRNO_END = 160, FAILURES_END = FAILURE_OTHER + ERRNO_END };
+static const char *const failure_names[FAILURE_OTHER] = { "connect_refused", "reset", "timeout", "short_answer",
+                                                          "bad_status", "bad_answer", "closed_while_held" };
+
+static struct results {
+    const char *stopped; /* NULL: not yet */
+    uint64_t completed, failed, requests, slow, backlog_full, ports_exhausted; /* the last two were tried again */
+    uint64_t failures[FAILURES_END], slots[SLOTS_MAX];
+    uint64_t elapsed_us, opened_us; /* opened: hold, until all were open */
+    struct histogram latency, first_byte, held_latency;
+} results;
 
 struct list {
     TAILQ_HEAD(, connection) head;
@@ -662,11 +462,11 @@ struct list {
 struct connection { /* always in exactly one list of the run */
     TAILQ_ENTRY(connection) link;
     struct list *list;
-    int fd; /* -1: waits for another try to connect */
+    int fd;
     const struct request *request;
     size_t sent_bytes;
-    bool waits_for_out, answered_before;
-    uint64_t latency_from_us, connect_us, retry_us, deadline_us;
+    bool waits_for_out, first_byte_seen;
+    uint64_t latency_from_us, connect_us, deadline_us;
     struct answer answer;
 };
 
@@ -676,20 +476,19 @@ struct schedule {
     double interval_us;
 };
 
-struct run {
-    const struct options *options;
-    const struct target *target;
+static struct run {
     struct request request, slow_request;
-    int epoll_fd, timer_fd, signal_fd;
-    struct connection *connections;
+    int epoll_fd;
     size_t in_flight_max;
-    struct list free, in_flight, retry, held;
+    struct list free, in_flight, held;
     struct schedule connects, held_requests;
     bool holding; /* hold: all are open */
-    uint64_t timer_us, next_sweep_us, paused_until_us, failures_in_a_row;
+    uint64_t next_sweep_us, paused_until_us, failures_in_a_row;
     unsigned next_source;
-    struct results *results;
-};
+} run;
+
+static volatile sig_atomic_t interrupted;
+static void on_signal(int number) { interrupted = number; }
 
 static uint64_t due_us(const struct schedule *schedule)
 {
@@ -707,509 +506,373 @@ static void move_to(struct list *list, struct connection *connection)
         TAILQ_REMOVE(&connection->list->head, connection, link);
         connection->list->count--;
     }
-    TAILQ_INSERT_TAIL(&list->head, connection, link);
-    list->count++;
     connection->list = list;
+    list->count++;
+    if (list == &run.free) /* the next one finds its memory in the cache */
+        TAILQ_INSERT_HEAD(&list->head, connection, link);
+    else
+        TAILQ_INSERT_TAIL(&list->head, connection, link);
 }
 
-/* To the front of the free list: the next connection finds its memory in the cache. Close also ends the interest
- * of epoll, as nobody else has the file; so an event can never meet another connection in the same place. */
-static void release(struct run *run, struct connection *connection)
+/* Close also ends the interest of epoll, as nobody else has the file; so an event can never meet another
+ * connection in the same place. */
+static void release(struct connection *connection)
 {
     if (connection->fd >= 0)
         close(connection->fd);
     connection->fd = -1;
-    move_to(&run->free, connection);
-    TAILQ_REMOVE(&run->free.head, connection, link);
-    TAILQ_INSERT_HEAD(&run->free.head, connection, link);
+    move_to(&run.free, connection);
 }
 
-static void fail(struct run *run, struct connection *connection, size_t kind)
+static void fail(struct connection *connection, int kind)
 {
-    run->results->failed++;
-    run->results->failures[kind]++;
-    run->failures_in_a_row++;
-    run->paused_until_us = now_us() + FAILURE_PAUSE_US;
-    release(run, connection);
+    results.failed++;
+    results.failures[kind]++;
+    if (options.mode != MODE_RATE) /* a server that refuses everything must not make us spin */
+        run.paused_until_us = now_us() + PAUSE_US;
+    release(connection);
+    if (++run.failures_in_a_row > options.clients + FAILURES_TO_GIVE_UP && options.mode != MODE_RATE)
+        results.stopped = "gave_up";
 }
 
-static void fail_errno(struct run *run, struct connection *connection, int error)
+static void fail_errno(struct connection *connection, int error)
 {
-    size_t kind = FAILURE_OTHER + (error < ERRNO_END ? (size_t)error : 0);
-    if (error == ECONNREFUSED)
-        kind = CONNECT_REFUSED;
-    if (error == ECONNRESET || error == EPIPE)
-        kind = RESET;
-    if (error == ETIMEDOUT)
-        kind = TIMED_OUT;
-    fail(run, connection, kind);
+    fail(connection, error == ECONNREFUSED                   ? CONNECT_REFUSED
+                     : error == ECONNRESET || error == EPIPE ? RESET
+                     : error == ETIMEDOUT                    ? TIMED_OUT
+                                                             : FAILURE_OTHER + (error < ERRNO_END ? error : 0));
 }
 
-static bool record_answer(struct run *run, struct connection *connection)
+static bool record_answer(struct connection *connection)
 {
-    struct results *results = run->results;
     if (connection->answer.status != 200) {
-        fail(run, connection, BAD_STATUS);
+        fail(connection, BAD_STATUS);
         return false;
     }
-    results->requests++;
-    run->failures_in_a_row = 0;
-    if (connection->request == &run->slow_request)
-        results->slow++;
+    results.requests++;
+    run.failures_in_a_row = 0;
+    if (connection->request == &run.slow_request)
+        results.slow++;
     else
-        record(run->holding ? &results->held_latency : &results->latency, now_us() - connection->latency_from_us);
+        record(run.holding ? &results.held_latency : &results.latency, now_us() - connection->latency_from_us);
     return true;
 }
 
-static void complete(struct run *run, struct connection *connection)
+static void complete(struct connection *connection)
 {
-    run->results->completed++;
-    if (connection->answer.slot == SLOT_UNKNOWN)
-        run->results->without_slot++;
-    else
-        run->results->slots[connection->answer.slot]++;
-    release(run, connection);
+    results.completed++;
+    if (connection->answer.slot < SLOTS_MAX)
+        results.slots[connection->answer.slot]++;
+    release(connection);
 }
 
-static void watch(struct run *run, struct connection *connection, int operation)
-{
-    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = connection };
-    if (connection->waits_for_out)
-        event.events |= EPOLLOUT;
-    if (epoll_ctl(run->epoll_fd, operation, connection->fd, &event) != 0)
-        fail_errno(run, connection, errno);
-}
-
-/* Returns 0, or an errno: EAGAIN while the connect is in progress, and the connect's own error once it failed. */
-static int send_request(struct connection *connection)
+/* Sends what is left. On loopback the handshake is over when connect returns, so most need no EPOLLOUT. */
+static void send_request(struct connection *connection, int epoll_operation)
 {
     const struct request *request = connection->request;
-    while (connection->sent_bytes < request->bytes) {
-        ssize_t sent = send(connection->fd, request->text + connection->sent_bytes,
-                            request->bytes - connection->sent_bytes, MSG_NOSIGNAL);
-        if (sent >= 0)
-            connection->sent_bytes += (size_t)sent;
-        else if (errno != EINTR)
-            return errno;
-    }
-    return 0;
-}
-
-static void begin_request(struct run *run, struct connection *connection, int epoll_operation)
-{
-    /* On loopback the handshake is over when connect returns, so this saves a wait and EPOLLOUT for most. */
-    int error = send_request(connection);
-    if (error != 0 && error != EAGAIN) {
-        fail_errno(run, connection, error);
+    const bool waited = connection->waits_for_out;
+    ssize_t sent = send(connection->fd, request->text + connection->sent_bytes, request->bytes - connection->sent_bytes,
+                        MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) {
+        fail_errno(connection, errno);
         return;
     }
-    const bool watched_right = epoll_operation == EPOLL_CTL_MOD && connection->waits_for_out == (error == EAGAIN);
-    connection->waits_for_out = error == EAGAIN;
-    if (!watched_right)
-        watch(run, connection, epoll_operation);
+    connection->sent_bytes += sent > 0 ? (size_t)sent : 0;
+    connection->waits_for_out = connection->sent_bytes < request->bytes;
+    if (epoll_operation == EPOLL_CTL_MOD && waited == connection->waits_for_out)
+        return;
+    struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP, .data.ptr = connection };
+    event.events |= connection->waits_for_out ? EPOLLOUT : 0;
+    if (epoll_ctl(run.epoll_fd, epoll_operation, connection->fd, &event) != 0)
+        fail_errno(connection, errno);
 }
 
-static void try_connect(struct run *run, struct connection *connection)
+/* Gives a connection its next request. Latency counts from `from_us`. */
+static void assign_request(struct connection *connection, const struct request *request, uint64_t from_us,
+                           uint64_t deadline_us)
 {
-    connection->connect_us = now_us();
-    int fd = connection->connect_us < connection->deadline_us ? open_connection(run->target, run->next_source++)
-                                                              : -ETIMEDOUT;
-    if (fd >= 0) {
-        connection->fd = fd;
-        move_to(&run->in_flight, connection);
-        begin_request(run, connection, EPOLL_CTL_ADD);
-    } else if (connect_may_work_later(-fd)) {
-        (*(fd == -EAGAIN ? &run->results->backlog_full : &run->results->ports_exhausted))++;
-        connection->retry_us = connection->connect_us + RETRY_DELAY_US;
-        move_to(&run->retry, connection);
-    } else {
-        fail_errno(run, connection, -fd);
-    }
-}
-
-static void start_connection(struct run *run)
-{
-    const struct options *options = run->options;
-    struct connection *connection = TAILQ_FIRST(&run->free.head);
-    uint64_t from_us = now_us();
-    if (options->mode == MODE_RATE) { /* from when it was due: a slow server must not make its own figures better */
-        const uint64_t scheduled_us = due_us(&run->connects);
-        run->results->worst_start_delay_us = larger(run->results->worst_start_delay_us, from_us - scheduled_us);
-        from_us = scheduled_us;
-    }
-    run->connects.started++;
-    const bool slow = options->slow_every != 0 && run->connects.started % options->slow_every == 0;
-    connection->request = slow ? &run->slow_request : &run->request;
-    connection->sent_bytes = 0;
-    connection->waits_for_out = connection->answered_before = false;
+    connection->request = request;
+    connection->sent_bytes = connection->answer.head_bytes = 0;
+    connection->answer.head_complete = connection->waits_for_out = false;
     connection->latency_from_us = from_us;
-    connection->deadline_us = from_us + options->timeout_ms * US_PER_MS;
-    reset_answer(&connection->answer);
-    try_connect(run, connection);
+    connection->deadline_us = deadline_us;
+    move_to(&run.in_flight, connection);
 }
 
-static void start_held_request(struct run *run)
+static void start_connection(uint64_t now)
 {
-    struct connection *connection = TAILQ_FIRST(&run->held.head); /* the one that was idle longest */
-    connection->latency_from_us = due_us(&run->held_requests);
-    connection->deadline_us = now_us() + run->options->timeout_ms * US_PER_MS;
-    run->held_requests.started++;
-    connection->sent_bytes = 0;
-    reset_answer(&connection->answer);
-    move_to(&run->in_flight, connection);
-    begin_request(run, connection, EPOLL_CTL_MOD);
+    struct connection *connection = TAILQ_FIRST(&run.free.head);
+    /* rate: from when it was due, a slow server must not make its own figures better */
+    const uint64_t from_us = options.mode == MODE_RATE ? due_us(&run.connects) : now;
+    const uint64_t deadline_us = from_us + (uint64_t)options.timeout_ms * US_PER_MS;
+    int fd = now < deadline_us ? open_connection(run.next_source++) : -ETIMEDOUT;
+    /* A unix listener with a full backlog says EAGAIN (unix(7)); EADDRNOTAVAIL: all local ports in use (ip(7)). */
+    if (fd == -EAGAIN || fd == -EADDRNOTAVAIL) {
+        (*(fd == -EAGAIN ? &results.backlog_full : &results.ports_exhausted))++;
+        run.paused_until_us = now + PAUSE_US; /* the same one is tried again */
+        return;
+    }
+    run.connects.started++;
+    const bool slow = options.slow_every != 0 && run.connects.started % (uint64_t)options.slow_every == 0;
+    assign_request(connection, slow ? &run.slow_request : &run.request, from_us, deadline_us);
+    connection->fd = fd;
+    connection->connect_us = now;
+    connection->first_byte_seen = slow;
+    if (fd < 0)
+        fail_errno(connection, -fd);
+    else
+        send_request(connection, EPOLL_CTL_ADD);
+}
+
+static void start_held_request(uint64_t now)
+{
+    struct connection *connection = TAILQ_FIRST(&run.held.head); /* the one that was idle longest */
+    const uint64_t from_us = due_us(&run.held_requests);
+    run.held_requests.started++;
+    assign_request(connection, connection->request, from_us, now + (uint64_t)options.timeout_ms * US_PER_MS);
+    send_request(connection, EPOLL_CTL_MOD);
 }
 
 /* The peer has closed. */
-static void on_end_of_stream(struct run *run, struct connection *connection)
+static void on_end_of_stream(struct connection *connection)
 {
     const struct answer *answer = &connection->answer;
-    if (connection->list == &run->held)
-        fail(run, connection, CLOSED_WHILE_HELD);
+    if (connection->list == &run.held)
+        fail(connection, CLOSED_WHILE_HELD);
     else if (!answer->head_complete || (answer->length_bytes != NEVER && answer->body_bytes < answer->length_bytes)
              || connection->request->keep_alive)
-        fail(run, connection, SHORT_ANSWER);
-    else if (record_answer(run, connection))
-        complete(run, connection);
+        fail(connection, SHORT_ANSWER);
+    else if (record_answer(connection))
+        complete(connection);
 }
 
 /* Returns false if the connection is not to be read any more: failed, or has all of a keep-alive answer. */
-static bool take_bytes(struct run *run, struct connection *connection, size_t bytes)
+static bool take_bytes(struct connection *connection, size_t bytes)
 {
     struct answer *answer = &connection->answer;
+    if (!connection->first_byte_seen)
+        record(&results.first_byte, now_us() - connection->connect_us);
+    connection->first_byte_seen = true;
+    bool good = connection->list != &run.held;
     if (answer->head_complete)
         answer->body_bytes += bytes;
-    else {
-        if (answer->head_bytes == 0 && !connection->answered_before && connection->request != &run->slow_request)
-            record(&run->results->first_byte, now_us() - connection->connect_us);
-        connection->answered_before = true;
-        if (!take_head_bytes(answer, bytes)) {
-            fail(run, connection, BAD_ANSWER);
-            return false;
-        }
-        if (!answer->head_complete)
-            return true;
-    }
-    if (connection->list == &run->held || answer->body_bytes > answer->length_bytes
-        || (connection->request->keep_alive && answer->length_bytes == NEVER)) {
-        fail(run, connection, BAD_ANSWER);
+    else
+        good = good && take_head_bytes(answer, bytes);
+    const bool keep_alive = connection->request->keep_alive;
+    if (!good || (answer->head_complete && answer->body_bytes > answer->length_bytes)
+        || (answer->head_complete && keep_alive && answer->length_bytes == NEVER)) {
+        fail(connection, BAD_ANSWER);
         return false;
     }
-    if (!connection->request->keep_alive || answer->body_bytes < answer->length_bytes)
+    if (!answer->head_complete || !keep_alive || answer->body_bytes < answer->length_bytes)
         return true;
-    if (record_answer(run, connection))
-        move_to(&run->held, connection);
+    if (record_answer(connection))
+        move_to(&run.held, connection);
     return false;
 }
 
-static void on_readable(struct run *run, struct connection *connection, bool peer_closed)
+static void on_event(struct connection *connection, uint32_t events)
 {
-    static char scratch[BODY_SCRATCH_BYTES]; /* bodies are counted, not kept */
+    static char scratch[SCRATCH_BYTES]; /* bodies are counted, not kept */
+    if (connection->waits_for_out) {
+        send_request(connection, EPOLL_CTL_MOD);
+        return; /* what there is to read is still there in the next wait */
+    }
     for (int reads = 0; reads < READS_PER_EVENT; reads++) {
         struct answer *answer = &connection->answer;
         char *into = answer->head_complete ? scratch : answer->head + answer->head_bytes;
         size_t room = answer->head_complete ? sizeof scratch : HEAD_MAX_BYTES - answer->head_bytes;
         ssize_t got = recv(connection->fd, into, room, 0);
         if (got > 0) {
-            /* Level-triggered: after a short read only the end of the stream is worth another call. */
-            if (!take_bytes(run, connection, (size_t)got) || ((size_t)got < room && !peer_closed))
+            /* After a short read only the end of the stream is worth another call. */
+            if (!take_bytes(connection, (size_t)got) || ((size_t)got < room && !(events & (EPOLLRDHUP | EPOLLHUP))))
                 return;
-        } else if (got == 0) {
-            on_end_of_stream(run, connection);
-            return;
-        } else if (errno != EINTR) {
-            if (errno != EAGAIN)
-                fail_errno(run, connection, errno);
+        } else {
+            if (got == 0)
+                on_end_of_stream(connection);
+            else if (errno != EAGAIN)
+                fail_errno(connection, errno);
             return;
         }
-    }
-}
-
-static void on_event(struct run *run, struct connection *connection, uint32_t events)
-{
-    if (connection->sent_bytes < connection->request->bytes) {
-        begin_request(run, connection, EPOLL_CTL_MOD);
-        if (connection->fd < 0 || connection->waits_for_out)
-            return;
-    }
-    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
-        on_readable(run, connection, (events & (EPOLLRDHUP | EPOLLHUP)) != 0);
-}
-
-static void fail_overdue(struct run *run, struct list *list, uint64_t now)
-{
-    struct connection *next;
-    for (struct connection *at = TAILQ_FIRST(&list->head); at != NULL; at = next) {
-        next = TAILQ_NEXT(at, link);
-        if (now >= at->deadline_us)
-            fail(run, at, TIMED_OUT);
     }
 }
 
 /* When the next connect may start, or NEVER if only an answer can allow one. */
-static uint64_t next_connect_us(const struct run *run, uint64_t now)
+static uint64_t next_connect_us(uint64_t now)
 {
-    if (is_over(&run->connects, now) || run->free.count == 0
-        || run->in_flight.count + run->retry.count >= run->in_flight_max)
+    if (is_over(&run.connects, now) || run.free.count == 0 || run.in_flight.count >= run.in_flight_max)
         return NEVER;
-    uint64_t due = due_us(&run->connects);
-    return run->options->mode == MODE_RATE ? due : larger(due, run->paused_until_us);
+    return larger(due_us(&run.connects), run.paused_until_us);
 }
 
-static uint64_t next_held_request_us(const struct run *run, uint64_t now)
+static uint64_t next_held_request_us(uint64_t now)
 {
-    bool none = !run->holding || is_over(&run->held_requests, now) || run->held.count == 0;
-    return none ? NEVER : due_us(&run->held_requests);
+    bool none = !run.holding || is_over(&run.held_requests, now) || run.held.count == 0;
+    return none ? NEVER : due_us(&run.held_requests);
 }
 
-static uint64_t next_retry_us(const struct run *run)
+static void fail_overdue(uint64_t now)
 {
-    return run->retry.count == 0 ? NEVER : TAILQ_FIRST(&run->retry.head)->retry_us;
-}
-
-static void do_what_is_due(struct run *run)
-{
-    uint64_t now = now_us();
-    for (; next_connect_us(run, now) <= now; now = now_us())
-        start_connection(run);
-    for (size_t tries = run->retry.count; tries > 0 && next_retry_us(run) <= now; tries--)
-        try_connect(run, TAILQ_FIRST(&run->retry.head));
-    for (; next_held_request_us(run, now) <= now; now = now_us())
-        start_held_request(run);
-    if (now >= run->next_sweep_us) {
-        fail_overdue(run, &run->in_flight, now);
-        fail_overdue(run, &run->retry, now);
-        run->next_sweep_us = now + SWEEP_INTERVAL_US;
+    for (struct connection *at = TAILQ_FIRST(&run.in_flight.head), *next; at != NULL; at = next) {
+        next = TAILQ_NEXT(at, link);
+        if (now >= at->deadline_us)
+            fail(at, TIMED_OUT);
     }
-    const struct options *options = run->options;
-    if (options->mode != MODE_RATE && run->failures_in_a_row > options->clients + FAILURES_TO_GIVE_UP)
-        run->results->stop = STOP_GAVE_UP;
+    run.next_sweep_us = now + SWEEP_INTERVAL_US;
 }
 
 /* True when nothing is left to do; also takes hold from opening to staying open. */
-static bool is_finished(struct run *run)
+static bool is_finished(uint64_t now)
 {
-    uint64_t now = now_us();
-    if (run->results->stop != STOP_DONE)
+    if (results.stopped != NULL)
         return true;
-    if (!is_over(&run->connects, now) || run->in_flight.count + run->retry.count > 0)
+    if (!is_over(&run.connects, now) || run.in_flight.count > 0)
         return false;
-    if (run->options->mode != MODE_HOLD)
-        return true;
-    if (!run->holding) {
-        const double rate = run->options->rate, seconds = run->options->seconds;
-        run->holding = true;
-        run->results->opened_us = now - run->connects.begin_us;
-        run->held_requests = (struct schedule){ .begin_us = now, .interval_us = rate > 0 ? US_PER_S / rate : 0,
-            .total = (uint64_t)(rate * seconds + 0.5), .stop_us = now + (uint64_t)(seconds * US_PER_S) };
+    if (options.mode == MODE_HOLD && !run.holding) {
+        run.holding = true;
+        results.opened_us = now - run.connects.begin_us;
+        run.held_requests = (struct schedule){
+            .begin_us = now, .interval_us = options.rate > 0 ? US_PER_S / options.rate : 0,
+            .total = (uint64_t)(options.rate * options.seconds + 0.5),
+            .stop_us = now + (uint64_t)(options.seconds * US_PER_S) };
     }
-    return run->held.count == 0 || now >= run->held_requests.stop_us;
+    return options.mode != MODE_HOLD || run.held.count == 0 || now >= run.held_requests.stop_us;
 }
 
-/* A timerfd, since epoll_wait's own timeout is in ms: a schedule kept to 1 ms would measure itself. */
-static void set_timer(struct run *run)
-{
-    uint64_t now = now_us();
-    uint64_t wake = smaller(next_connect_us(run, now), smaller(next_held_request_us(run, now), next_retry_us(run)));
-    if (run->in_flight.count + run->retry.count > 0)
-        wake = smaller(wake, run->next_sweep_us);
-    if (run->holding && now < run->held_requests.stop_us) /* once it has passed, only the last answers count */
-        wake = smaller(wake, run->held_requests.stop_us);
-    if (wake >= run->timer_us)
-        return; /* an earlier one is set; waking once too often is cheaper than setting it each turn */
-    wake = larger(wake, 1); /* 0 would switch it off */
-    struct itimerspec when = { .it_value = { (time_t)(wake / US_PER_S), (long)(wake % US_PER_S) * 1000 } };
-    timerfd_settime(run->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
-    run->timer_us = wake;
-}
-
-static void wait_for_events(struct run *run)
+/* epoll_wait's own timeout is in ms: a schedule kept to 1 ms would measure itself. The signals are unblocked only
+ * here, so that none comes between a look at `interrupted` and the wait. */
+static void wait_for_events(const sigset_t *unblocked)
 {
     struct epoll_event events[EVENTS_PER_WAIT];
-    int count = epoll_wait(run->epoll_fd, events, EVENTS_PER_WAIT, LONGEST_WAIT_MS);
-    for (int i = 0; i < count; i++) {
-        uint64_t expirations;
-        if (events[i].data.ptr == &run->timer_fd) {
-            if (read(run->timer_fd, &expirations, sizeof expirations) > 0)
-                run->timer_us = NEVER;
-        } else if (events[i].data.ptr == &run->signal_fd) {
-            run->results->stop = STOP_INTERRUPTED;
-        } else {
-            on_event(run, events[i].data.ptr, events[i].events);
-        }
+    struct pollfd epoll = { .fd = run.epoll_fd, .events = POLLIN };
+    uint64_t now = now_us(), wake = smaller(next_connect_us(now), next_held_request_us(now));
+    if (run.in_flight.count > 0)
+        wake = smaller(wake, run.next_sweep_us);
+    if (!run.holding)
+        wake = smaller(wake, run.connects.stop_us);
+    else if (run.in_flight.count == 0)
+        wake = smaller(wake, run.held_requests.stop_us);
+    const uint64_t left_us = smaller(wake > now ? wake - now : 0, US_PER_S);
+    const struct timespec timeout = { (time_t)(left_us / US_PER_S), (long)(left_us % US_PER_S) * 1000 };
+    if (ppoll(&epoll, 1, &timeout, unblocked) > 0) {
+        int count = epoll_wait(run.epoll_fd, events, EVENTS_PER_WAIT, 0);
+        for (int i = 0; i < count; i++)
+            on_event(events[i].data.ptr, events[i].events);
     }
+    if (interrupted)
+        results.stopped = "interrupted";
 }
 
-static void watch_own(struct run *run, int *fd)
+/* Connections that may exist at one time; raises the limit of open files to it. */
+static size_t table_size(void)
 {
-    struct epoll_event event = { .events = EPOLLIN, .data.ptr = fd };
-    if (*fd < 0 || epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, *fd, &event) != 0)
-        die("epoll, timerfd or signalfd: %s", strerror(errno));
-}
-
-static size_t raise_fd_limit(size_t wanted)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        die("getrlimit: %s", strerror(errno));
-    if (limit.rlim_cur < wanted) {
-        const struct rlimit higher = { wanted, larger(wanted, limit.rlim_max) }; /* root may, up to fs.nr_open */
-        const struct rlimit highest = { limit.rlim_max, limit.rlim_max };
-        if (setrlimit(RLIMIT_NOFILE, &higher) != 0)
-            setrlimit(RLIMIT_NOFILE, &highest);
-        getrlimit(RLIMIT_NOFILE, &limit);
+    double wanted = options.mode == MODE_HOLD ? options.count : options.clients;
+    if (options.mode == MODE_RATE) {
+        wanted = options.rate * options.timeout_ms / US_PER_MS + IN_FLIGHT_MARGIN;
+        wanted = options.count != 0 && options.count < wanted ? options.count : wanted;
     }
-    return (size_t)limit.rlim_cur;
+    struct rlimit limit = { 0, 0 };
+    getrlimit(RLIMIT_NOFILE, &limit);
+    const rlim_t files = (rlim_t)wanted + RESERVED_FDS;
+    const struct rlimit higher = { files, larger(files, limit.rlim_max) }; /* root may, up to fs.nr_open */
+    if (limit.rlim_cur < files && setrlimit(RLIMIT_NOFILE, &higher) != 0)
+        die("%.0f connections need %zu open files: raise the limit with ulimit -n", wanted, (size_t)files);
+    return (size_t)wanted;
 }
 
-/* Connections that may exist at one time. */
-static size_t table_size(const struct options *options)
+static struct connection *prepare_run(void)
 {
-    size_t wanted = (size_t)options->clients;
-    if (options->mode == MODE_HOLD)
-        wanted = (size_t)options->count;
-    if (options->mode == MODE_RATE) {
-        double in_flight = options->rate * (double)options->timeout_ms / US_PER_MS + IN_FLIGHT_MARGIN;
-        wanted = (size_t)smaller(options->count != 0 ? options->count : NEVER, (uint64_t)in_flight);
-    }
-    size_t limit = raise_fd_limit(wanted + RESERVED_FDS);
-    if (limit >= wanted + RESERVED_FDS)
-        return wanted;
-    if (options->mode != MODE_RATE || limit <= RESERVED_FDS) /* rate: the next one waits, and its latency counts on */
-        die("%zu connections need %zu open files, the limit is %zu: raise it with ulimit -n", wanted,
-            wanted + RESERVED_FDS, limit);
-    return limit - RESERVED_FDS;
-}
-
-static void prepare_run(struct run *run, const sigset_t *stop_signals)
-{
-    const struct options *options = run->options;
-    const bool rate = options->mode == MODE_RATE, hold = options->mode == MODE_HOLD;
+    const bool rate = options.mode == MODE_RATE;
     char slow_path[PATH_MAX_BYTES];
-    snprintf(slow_path, sizeof slow_path, "/slow?ms=%" PRIu64, options->slow_ms);
-    run->request = make_request(options->path, hold);
-    run->slow_request = make_request(slow_path, false);
-    run->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-    run->signal_fd = signalfd(-1, stop_signals, SFD_NONBLOCK | SFD_CLOEXEC);
-    run->timer_us = NEVER;
-    watch_own(run, &run->timer_fd);
-    watch_own(run, &run->signal_fd);
-    size_t connections = table_size(options);
-    run->in_flight_max = rate ? connections : (size_t)options->clients;
-    run->connections = calloc(connections, sizeof *run->connections);
-    if (run->connections == NULL)
-        die("no memory for %zu connections", connections);
-    TAILQ_INIT(&run->free.head);
-    TAILQ_INIT(&run->in_flight.head);
-    TAILQ_INIT(&run->retry.head);
-    TAILQ_INIT(&run->held.head);
-    for (size_t i = 0; i < connections; i++) {
-        run->connections[i].fd = -1;
-        move_to(&run->free, &run->connections[i]);
+    snprintf(slow_path, sizeof slow_path, "/slow?ms=%.0f", options.slow_ms);
+    run.request = make_request(options.path, options.mode == MODE_HOLD);
+    run.slow_request = make_request(slow_path, false);
+    const size_t size = table_size();
+    struct connection *connections = calloc(size, sizeof *connections);
+    run.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (run.epoll_fd < 0 || connections == NULL)
+        die("epoll, or memory for %zu connections: %s", size, strerror(errno));
+    run.in_flight_max = rate ? size : (size_t)options.clients;
+    TAILQ_INIT(&run.free.head);
+    TAILQ_INIT(&run.in_flight.head);
+    TAILQ_INIT(&run.held.head);
+    for (size_t i = 0; i < size; i++) {
+        connections[i].fd = -1;
+        move_to(&run.free, &connections[i]);
     }
-    run->connects = (struct schedule){ .total = options->count != 0 ? options->count : NEVER,
-        .interval_us = rate ? US_PER_S / options->rate : (double)options->gap_us };
+    run.connects = (struct schedule){ .total = options.count != 0 ? (uint64_t)options.count : NEVER,
+                                      .interval_us = rate ? US_PER_S / options.rate : options.gap_us };
+    return connections;
 }
 
-static void perform_run(struct run *run)
+static void perform_run(const sigset_t *unblocked)
 {
-    const struct options *options = run->options;
-    run->connects.begin_us = now_us();
-    run->connects.stop_us = NEVER;
-    if (options->mode == MODE_SHORT && options->seconds > 0)
-        run->connects.stop_us = run->connects.begin_us + (uint64_t)(options->seconds * US_PER_S);
-    while (!is_finished(run)) {
-        do_what_is_due(run);
-        set_timer(run);
-        wait_for_events(run);
+    uint64_t now = now_us();
+    prctl(PR_SET_TIMERSLACK, 1UL); /* 1 ns; by default a wait ends up to 50 us late */
+    run.connects.begin_us = now;
+    run.connects.stop_us = options.mode == MODE_SHORT && options.seconds > 0
+                               ? now + (uint64_t)(options.seconds * US_PER_S) : NEVER;
+    while (!is_finished(now = now_us())) {
+        for (; next_connect_us(now) <= now; now = now_us())
+            start_connection(now);
+        for (; next_held_request_us(now) <= now; now = now_us())
+            start_held_request(now);
+        if (now >= run.next_sweep_us)
+            fail_overdue(now);
+        wait_for_events(unblocked);
     }
-    run->results->elapsed_us = now_us() - run->connects.begin_us;
-    run->results->abandoned = run->in_flight.count + run->retry.count;
+    results.elapsed_us = now - run.connects.begin_us;
 }
 
-static void close_all(struct run *run)
+static void end_run(struct connection *connections)
 {
-    while (run->held.count > 0)
-        complete(run, TAILQ_FIRST(&run->held.head));
-    while (run->in_flight.count > 0)
-        release(run, TAILQ_FIRST(&run->in_flight.head));
-    close(run->signal_fd);
-    close(run->timer_fd);
-    close(run->epoll_fd);
+    while (run.held.count > 0)
+        complete(TAILQ_FIRST(&run.held.head));
+    while (run.in_flight.count > 0)
+        release(TAILQ_FIRST(&run.in_flight.head));
+    close(run.epoll_fd);
+    free(connections);
 }
 
 /* ---- the server's counters ---- */
 
-struct counter {
-    char name[COUNTER_NAME_BYTES];
-    int64_t value;
-};
-
 struct counters {
     size_t count;
-    struct counter list[COUNTERS_MAX];
+    struct {
+        char name[COUNTER_NAME_BYTES];
+        int64_t value;
+    } list[COUNTERS_MAX];
 };
 
-/* Returns 0 or an errno. */
-static int wait_until(int fd, short events, uint64_t deadline_us)
+/* One GET on a connection of its own, outside the measured part. */
+static bool fetch_counters(struct counters *counters)
 {
-    struct pollfd waited = { .fd = fd, .events = events };
-    uint64_t now = now_us();
-    if (now >= deadline_us)
-        return ETIMEDOUT;
-    int ready = poll(&waited, 1, (int)((deadline_us - now) / US_PER_MS + 1));
-    return ready < 0 && errno != EINTR ? errno : 0;
-}
-
-/* One GET on a connection of its own, outside the measured part; fills a string, returns 0 or an errno. */
-static int fetch(const struct target *target, const char *path, char *text, size_t text_bytes, uint64_t deadline_us)
-{
-    const struct request request = make_request(path, false);
-    struct connection connection = { .request = &request };
-    int error = 0;
-    while ((connection.fd = open_connection(target, 0)) < 0) {
-        if (!connect_may_work_later(-connection.fd) || now_us() >= deadline_us)
-            return -connection.fd;
-        sleep_us(RETRY_DELAY_US);
-    }
-    while (error == 0 && (error = send_request(&connection)) == EAGAIN)
-        error = wait_until(connection.fd, POLLOUT, deadline_us);
-    for (size_t bytes = 0; error == 0;) {
-        ssize_t got = recv(connection.fd, text + bytes, text_bytes - 1 - bytes, 0);
-        if (got < 0 && errno != EAGAIN && errno != EINTR)
-            error = errno;
-        else if (got < 0)
-            error = wait_until(connection.fd, POLLIN, deadline_us);
-        else {
+    static char text[SCRATCH_BYTES];
+    const struct request request = make_request("/counters", false);
+    const struct timeval timeout = { (time_t)(options.timeout_ms / 1000), (long)options.timeout_ms % 1000 * 1000 };
+    int fd = open_connection(0);
+    size_t bytes = 0;
+    ssize_t got = -1;
+    if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0 && setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0
+        && setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0
+        && send(fd, request.text, request.bytes, MSG_NOSIGNAL) == (ssize_t)request.bytes)
+        while ((got = recv(fd, text + bytes, sizeof text - 1 - bytes, 0)) > 0)
             bytes += (size_t)got;
-            text[bytes] = '\0';
-            if (got == 0) /* the end, or no room left */
-                break;
-        }
-    }
-    close(connection.fd);
-    return error;
-}
-
-static bool fetch_counters(const struct run *run, struct counters *counters)
-{
-    static char text[BODY_SCRATCH_BYTES];
-    text[0] = '\0';
-    counters->count = 0;
-    int error = fetch(run->target, "/counters", text, sizeof text, now_us() + run->options->timeout_ms * US_PER_MS);
+    const int error = fd < 0 ? -fd : got < 0 ? errno : 0;
+    text[bytes] = '\0';
+    if (fd >= 0)
+        close(fd);
     const char *line = strstr(text, "\r\n\r\n");
     if (error != 0 || line == NULL || strncmp(text + strlen("HTTP/1.1"), " 200", 4) != 0) {
         fprintf(stderr, "load: GET /counters: %s\n", error != 0 ? strerror(error) : "no answer with status 200");
         return false;
     }
-    for (line += strspn(line, "\r\n"); line != NULL && counters->count < COUNTERS_MAX; line = strchr(line, '\n')) {
-        struct counter *counter = &counters->list[counters->count];
-        line += strspn(line, "\n");
+    counters->count = 0;
+    for (line += strlen("\r\n\r"); line != NULL && counters->count < COUNTERS_MAX; line = strchr(line + 1, '\n'))
         /* Names go into our JSON as they are, so nothing that would need quoting; 63 is COUNTER_NAME_BYTES - 1. */
-        if (sscanf(line, "%63[A-Za-z0-9_.] %" SCNd64, counter->name, &counter->value) == 2)
+        if (sscanf(line, "\n%63[A-Za-z0-9_.] %" SCNd64, counters->list[counters->count].name,
+                   &counters->list[counters->count].value) == 2)
             counters->count++;
-    }
     return true;
 }
 
@@ -1217,260 +880,172 @@ static void subtract_counters(struct counters *after, const struct counters *bef
 {
     for (size_t i = 0; i < after->count; i++)
         for (size_t j = 0; j < before->count; j++)
-            if (strcmp(after->list[i].name, before->list[j].name) == 0) {
+            if (strcmp(after->list[i].name, before->list[j].name) == 0)
                 after->list[i].value -= before->list[j].value;
-                break;
-            }
 }
 
-/* ---- the report ---- */
+/* ---- the report: the same figures as JSON, one flat key a line, or as text ---- */
 
-struct report {
-    const struct options *options;
-    const struct results *results;
-    const struct server_use *server;  /* NULL: not asked for */
-    const struct counters *counters; /* differences; NULL: not asked for, or not to be had */
-    uint64_t slot_end;               /* slots from here on are not counted */
-    double jain, max_min_ratio, connections_per_second; /* -1: undefined */
-};
+/* -1: undefined */
+static void print_figure(const char *key, double value)
+{
+    char text[32] = "null";
+    if (value >= 0)
+        snprintf(text, sizeof text, value == (double)(uint64_t)value ? "%.0f" : "%.6g", value);
+    if (options.json)
+        printf("  \"%s\": %s,\n", key, text);
+    else if (value >= 0)
+        printf("%-30s %12s\n", key, text);
+}
+
+/* Entries of an inner object stay on one line in JSON; `name` NULL ends it. */
+static void print_entry(const char *name, int64_t value)
+{
+    static bool first = true;
+    if (name == NULL)
+        fputs(options.json ? "}" : "", stdout);
+    else if (options.json)
+        printf("%s\"%s\": %" PRId64, first ? "" : ", ", name, value);
+    else
+        printf("  %-28s %12" PRId64 "\n", name, value);
+    first = name == NULL;
+}
+
+static void print_heading(const char *name, bool is_first)
+{
+    printf(options.json ? "%s  \"%s\": {" : "%s%s:\n", options.json && !is_first ? ",\n" : "", name);
+}
+
+static void print_histogram(const char *name, const struct histogram *histogram)
+{
+    static const struct { const char *name; double share; } quantiles[] = {
+        { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p999", 0.999 }, { "worst", 1 } };
+    for (size_t i = 0; i < COUNT_OF(quantiles); i++) {
+        char key[64];
+        snprintf(key, sizeof key, "%s_%s_us", name, quantiles[i].name);
+        print_figure(key, percentile_us(histogram, quantiles[i].share));
+    }
+}
 
 /* A slot that was seen, or that --slots says exists. */
-static bool is_counted(const struct report *report, uint64_t slot)
-{
-    return report->results->slots[slot] > 0 || slot < report->options->slots;
-}
+static bool is_counted(size_t slot) { return results.slots[slot] > 0 || slot < options.slots; }
 
 /* Jain's fairness index: 1 if all have the same, 1/n if one has all. */
-static void judge_slots(struct report *report)
+static void print_balance(void)
 {
     double sum = 0, squares = 0, members = 0, most = 0, least = -1;
-    for (uint64_t slot = 0; slot < SLOTS_MAX; slot++) {
-        if (!is_counted(report, slot))
+    for (size_t slot = 0; slot < SLOTS_MAX; slot++) {
+        if (!is_counted(slot))
             continue;
-        const double share = (double)report->results->slots[slot];
-        report->slot_end = slot + 1;
+        const double share = (double)results.slots[slot];
         members++;
         sum += share;
         squares += share * share;
         most = share > most ? share : most;
         least = least < 0 || share < least ? share : least;
     }
-    report->jain = squares > 0 ? sum * sum / (members * squares) : -1;
-    report->max_min_ratio = least > 0 ? most / least : -1;
+    print_figure("jain", squares > 0 ? sum * sum / (members * squares) : -1);
+    print_figure("max_min_ratio", least > 0 ? most / least : -1);
 }
 
-static double per_connection(const struct report *report, double total)
+static double per_connection(double total)
 {
-    return report->results->completed > 0 && total >= 0 ? total / (double)report->results->completed : -1;
+    return results.completed > 0 && total >= 0 ? total / (double)results.completed : -1;
 }
 
-static double counter_per_connection(const struct report *report, const char *name)
+static double counted(const struct counters *counters, const char *name)
 {
-    for (size_t i = 0; report->counters != NULL && i < report->counters->count; i++)
-        if (strcmp(report->counters->list[i].name, name) == 0)
-            return per_connection(report, (double)report->counters->list[i].value);
+    for (size_t i = 0; i < counters->count; i++)
+        if (strcmp(counters->list[i].name, name) == 0)
+            return (double)counters->list[i].value;
     return -1;
 }
 
-static const struct quantile {
-    const char *name;
-    double share;
-} quantiles[] = { { "p50", 0.5 }, { "p90", 0.9 }, { "p99", 0.99 }, { "p99.9", 0.999 }, { "worst", 1 } };
-
-static void json_integer(const char *key, uint64_t value) { printf("  \"%s\": %" PRIu64 ",\n", key, value); }
-
-static void json_decimal(const char *key, double value)
+/* `server_tasks` 0: its use was not asked for. */
+static void print_report(size_t server_tasks, const struct task *use, const struct counters *counters)
 {
-    if (value < 0)
-        printf("  \"%s\": null,\n", key);
-    else
-        printf("  \"%s\": %.6g,\n", key, value);
-}
-
-static void json_histogram(const char *name, const struct histogram *histogram)
-{
-    for (size_t i = 0; i < COUNT_OF(quantiles); i++) {
-        char key[64];
-        snprintf(key, sizeof key, "%s_%s_us", name, quantiles[i].name);
-        char *dot = strchr(key, '.'); /* p99.9 is p999 in a key */
-        if (dot != NULL)
-            memmove(dot, dot + 1, strlen(dot));
-        if (histogram->count > 0)
-            json_integer(key, percentile_us(histogram, quantiles[i].share));
-        else
-            json_decimal(key, -1);
+    const uint64_t opening_us = run.holding ? results.opened_us : results.elapsed_us;
+    char name[32];
+    printf(options.json ? "{\n  \"mode\": \"%s\",\n  \"stopped\": \"%s\",\n" : "mode %s, %s\n", options.mode_name,
+           results.stopped != NULL ? results.stopped : "done");
+    print_figure("connections", (double)results.completed);
+    print_figure("failed", (double)results.failed);
+    print_figure("seconds", (double)results.elapsed_us / US_PER_S);
+    print_figure("connections_per_second",
+                 opening_us > 0 ? (double)results.completed * US_PER_S / (double)opening_us : -1);
+    print_figure("requests", (double)results.requests);
+    print_figure("slow_count", (double)results.slow);
+    print_figure("backlog_full", (double)results.backlog_full);
+    print_figure("ports_exhausted", (double)results.ports_exhausted);
+    print_histogram("latency", &results.latency);
+    print_histogram("first_byte", &results.first_byte);
+    print_histogram("held_latency", &results.held_latency);
+    print_balance();
+    print_figure("server_tasks", (double)server_tasks);
+    print_figure("sleeps_per_connection", per_connection(server_tasks > 0 ? (double)use->sleeps : -1));
+    print_figure("server_cpu_us_per_connection", per_connection(server_tasks > 0 ? (double)use->cpu_ns / 1000 : -1));
+    print_figure("wakeups_per_connection", per_connection(counted(counters, "wakeups")));
+    print_figure("wasted_wakeups_per_connection", per_connection(counted(counters, "wasted_wakeups")));
+    print_heading("slots", true);
+    for (size_t slot = 0; slot < SLOTS_MAX; slot++) {
+        snprintf(name, sizeof name, "%zu", slot);
+        if (is_counted(slot))
+            print_entry(name, (int64_t)results.slots[slot]);
     }
-}
-
-/* An entry of an inner object; they stay on one line, so that a line at this depth is always a flat key. */
-static void json_entry(bool *first, const char *name, int64_t value)
-{
-    printf("%s\"%s\": %" PRId64, *first ? "" : ", ", name, value);
-    *first = false;
-}
-
-static void report_json(const struct report *report)
-{
-    const struct options *options = report->options;
-    const struct results *results = report->results;
-    printf("{\n  \"mode\": \"%s\",\n  \"stopped\": \"%s\",\n", mode_names[options->mode], stop_names[results->stop]);
-    json_integer("connections", results->completed);
-    json_integer("failed", results->failed);
-    json_integer("abandoned", results->abandoned);
-    json_decimal("seconds", (double)results->elapsed_us / US_PER_S);
-    json_decimal("connections_per_second", report->connections_per_second);
-    json_integer("requests", results->requests);
-    json_integer("slow_count", results->slow);
-    json_integer("backlog_full", results->backlog_full);
-    json_integer("ports_exhausted", results->ports_exhausted);
-    json_integer("without_slot", results->without_slot);
-    json_integer("worst_start_delay_us", results->worst_start_delay_us);
-    json_histogram("latency", &results->latency);
-    json_histogram("first_byte", &results->first_byte);
-    json_histogram("held_latency", &results->held_latency);
-    json_decimal("jain", report->jain);
-    json_decimal("max_min_ratio", report->max_min_ratio);
-    const struct server_use *server = report->server;
-    json_integer("server_tasks", server != NULL ? server->tasks : 0);
-    const double sleeps = server != NULL ? (double)server->sleeps : -1;
-    const double cpu_us = server != NULL ? (double)server->cpu_ns / 1000 : -1;
-    json_decimal("sleeps_per_connection", per_connection(report, sleeps));
-    json_decimal("server_cpu_us_per_connection", per_connection(report, cpu_us));
-    json_decimal("wakeups_per_connection", counter_per_connection(report, "wakeups"));
-    json_decimal("wasted_wakeups_per_connection", counter_per_connection(report, "wasted_wakeups"));
-    bool first = true;
-    fputs("  \"slots\": {", stdout);
-    for (uint64_t slot = 0; slot < report->slot_end; slot++) {
-        char name[16];
-        snprintf(name, sizeof name, "%d", (int)slot);
-        if (is_counted(report, slot))
-            json_entry(&first, name, (int64_t)results->slots[slot]);
+    print_entry(NULL, 0);
+    print_heading("errors", false);
+    for (int kind = 0; kind < FAILURES_END; kind++) {
+        snprintf(name, sizeof name, "other_errno_%d", kind - FAILURE_OTHER);
+        if (results.failures[kind] > 0)
+            print_entry(kind < FAILURE_OTHER ? failure_names[kind] : name, (int64_t)results.failures[kind]);
     }
-    fputs("},\n  \"errors\": {", stdout);
-    first = true;
-    for (size_t i = 0; i < FAILURES_END; i++)
-        if (results->failures[i] > 0)
-            json_entry(&first, failure_name(i), (int64_t)results->failures[i]);
-    fputs("},\n  \"counters\": {", stdout);
-    first = true;
-    for (size_t i = 0; report->counters != NULL && i < report->counters->count; i++)
-        json_entry(&first, report->counters->list[i].name, report->counters->list[i].value);
-    puts("}\n}");
-}
-
-static void text_histogram(const char *name, const struct histogram *histogram)
-{
-    if (histogram->count == 0)
-        return;
-    printf("%-12s", name);
-    for (size_t i = 0; i < COUNT_OF(quantiles); i++)
-        printf(" %9" PRIu64, percentile_us(histogram, quantiles[i].share));
-    puts(" us");
-}
-
-static void text_slots(const struct report *report)
-{
-    static const char full_bar[BAR_WIDTH + 1] = "########################################";
-    const uint64_t *slots = report->results->slots;
-    uint64_t most = 1;
-    for (uint64_t slot = 0; slot < report->slot_end; slot++)
-        most = larger(most, slots[slot]);
-    for (uint64_t slot = 0; slot < report->slot_end; slot++)
-        if (is_counted(report, slot)) {
-            int bar = (int)((slots[slot] * BAR_WIDTH + most - 1) / most);
-            printf("  slot %-5" PRIu64 " %9" PRIu64 "  %.*s\n", slot, slots[slot], bar, full_bar);
-        }
-    if (report->jain >= 0)
-        printf("%-12s %9.4f  (1 is even)\n", "Jain's index", report->jain);
-    if (report->max_min_ratio >= 0)
-        printf("%-12s %9.2f\n", "max/min", report->max_min_ratio);
-}
-
-static void report_text(const struct report *report)
-{
-    const struct results *results = report->results;
-    printf("%s, %s: %s\n", mode_names[report->options->mode], report->options->address, stop_names[results->stop]);
-    printf("%-12s %9" PRIu64 "  completed in %.2f s, %.0f a second\n", "connections", results->completed,
-           (double)results->elapsed_us / US_PER_S, report->connections_per_second);
-    printf("%-12s %9" PRIu64 "\n", "failed", results->failed);
-    for (size_t i = 0; i < FAILURES_END; i++)
-        if (results->failures[i] > 0) {
-            printf("  %-20s %" PRIu64 "\n", failure_name(i), results->failures[i]);
-        }
-    printf("%-12s %9" PRIu64 "  of them slow: %" PRIu64 "\n", "requests", results->requests, results->slow);
-    if (results->abandoned + results->backlog_full + results->ports_exhausted + results->without_slot > 0)
-        printf("%-12s           backlog full %" PRIu64 ", no local port %" PRIu64 ", answers without slot %" PRIu64
-               ", abandoned %" PRIu64 "\n", "notes", results->backlog_full, results->ports_exhausted,
-               results->without_slot, results->abandoned);
-    printf("%-12s", "");
-    for (size_t i = 0; i < COUNT_OF(quantiles); i++)
-        printf(" %9s", quantiles[i].name);
-    putchar('\n');
-    text_histogram("latency", &results->latency);
-    text_histogram("first byte", &results->first_byte);
-    text_histogram("while held", &results->held_latency);
-    if (report->options->mode == MODE_RATE)
-        printf("%-12s %9" PRIu64 " us at worst, by load itself\n", "late starts", results->worst_start_delay_us);
-    text_slots(report);
-    if (report->server != NULL && results->completed > 0)
-        printf("%-12s %9.2f  a connection, and %.1f us of CPU (%zu tasks)\n", "sleeps",
-               per_connection(report, (double)report->server->sleeps),
-               per_connection(report, (double)report->server->cpu_ns / 1000), report->server->tasks);
-    for (size_t i = 0; report->counters != NULL && i < report->counters->count; i++)
-        printf("  %-28s %12" PRId64 " %12.3f a connection\n", report->counters->list[i].name,
-               report->counters->list[i].value,
-               (double)report->counters->list[i].value / (double)larger(1, results->completed));
+    print_entry(NULL, 0);
+    print_heading("counters", false);
+    for (size_t i = 0; i < counters->count; i++)
+        print_entry(counters->list[i].name, counters->list[i].value);
+    print_entry(NULL, 0);
+    fputs(options.json ? "\n}\n" : "", stdout);
 }
 
 /* ---- all together ---- */
 
 int main(int argc, char **argv)
 {
-    const struct options options = parse_options(argc, argv);
-    const struct target target = parse_address(options.address);
-    static struct results results;
     static struct counters before, after;
-    struct run run = { .options = &options, .target = &target, .results = &results };
-    struct report report = { .options = &options, .results = &results };
-    struct server_use server_use;
+    static struct sample tasks_before, tasks_after;
+    parse_options(argc, argv);
+    parse_address(options.address);
 
-    sigset_t stop_signals;
+    sigset_t stop_signals, unblocked;
     sigemptyset(&stop_signals);
     sigaddset(&stop_signals, SIGINT);
     sigaddset(&stop_signals, SIGTERM);
-    sigprocmask(SIG_BLOCK, &stop_signals, NULL);
-    prepare_run(&run, &stop_signals);
+    sigprocmask(SIG_BLOCK, &stop_signals, &unblocked);
+    sigdelset(&unblocked, SIGINT);
+    sigdelset(&unblocked, SIGTERM);
+    signal(SIGINT, on_signal);
+    signal(SIGTERM, on_signal);
+    struct connection *connections = prepare_run();
 
-    bool have_counters = options.counters && fetch_counters(&run, &before);
-    struct task_sample tasks_before = { .count = 0 };
+    bool have_counters = options.counters && fetch_counters(&before);
     if (options.server_pid != 0) {
-        sleep_us(SETTLE_MS * US_PER_MS);
-        tasks_before = sample_server((pid_t)options.server_pid, NULL);
+        usleep(SETTLE_US);
+        add_process(&tasks_before, (int)options.server_pid);
         if (tasks_before.count == 0)
-            die("--server-pid %" PRIu64 ": no such process", options.server_pid);
+            die("--server-pid %.0f: no such process", options.server_pid);
     }
-    perform_run(&run);
+    perform_run(&unblocked);
     if (options.server_pid != 0) {
-        sleep_us(SETTLE_MS * US_PER_MS);
-        struct task_sample tasks_after = sample_server((pid_t)options.server_pid, &tasks_before);
-        server_use = used_between(&tasks_before, &tasks_after);
-        report.server = &server_use;
-        free(tasks_after.tasks);
-        free(tasks_before.tasks);
+        usleep(SETTLE_US);
+        add_process(&tasks_after, (int)options.server_pid);
+        for (size_t i = 0; i < tasks_before.count; i++) /* a killed master's workers have another parent now */
+            add_process(&tasks_after, tasks_before.tasks[i].pid);
     }
-    if (have_counters && (have_counters = fetch_counters(&run, &after))) {
-        subtract_counters(&after, &before);
-        report.counters = &after;
-    }
-    close_all(&run);
-    free(run.connections);
+    have_counters = have_counters && fetch_counters(&after);
+    subtract_counters(&after, &before);
+    end_run(connections);
 
-    const uint64_t opening_us = options.mode == MODE_HOLD && run.holding ? results.opened_us : results.elapsed_us;
-    report.connections_per_second = opening_us > 0 ? (double)results.completed * US_PER_S / (double)opening_us : -1;
-    judge_slots(&report);
-    if (options.json)
-        report_json(&report);
-    else
-        report_text(&report);
+    const struct task use = used_between(&tasks_before, &tasks_after);
+    print_report(tasks_after.count, &use, &after);
     return results.failed > 0 || (options.counters && !have_counters) ? EXIT_ANY_FAILED : EXIT_SUCCESS;
 }

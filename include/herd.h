@@ -16,6 +16,9 @@
 struct herd_event;
 struct herd_timer;
 
+/** The version of this header as text. */
+#define HERD_VERSION_STRING "0.1.0"
+
 /** Initialiser of a `struct herd_config`: every member has its default. */
 #define HERD_CONFIG_INIT { sizeof(struct herd_config), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
     NULL, NULL }
@@ -219,6 +222,11 @@ struct herd_timer;
  * Patch version.
  */
 #define HERD_VERSION_PATCH 0
+
+/**
+ * The version of this header, as major * 10000 + minor * 100 + patch.
+ */
+#define HERD_VERSION_NUMBER 100
 
 /**
  * Version of the binary interface: the number in `libherd.so.N`.
@@ -476,8 +484,8 @@ typedef void (*herd_accept_fn)(struct herd_worker *worker,
                                void *accept_data);
 
 /**
- * Counters of one worker slot or of the whole herd, since the herd was created. Set `size` (or use
- * `HERD_STATS_INIT`) before the call.
+ * Counters of one worker slot or of the whole herd, since the herd was created. Set
+ * `size` before the call.
  */
 struct herd_stats {
     /**
@@ -698,7 +706,8 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
  * HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
  * -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
- * madvise(2), eventfd(2) and timerfd_create(2). Uses max_workers + 1 descriptors. Since 0.1.
+ * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 2 descriptors open, and
+ * another with the first listener. Since 0.1.
  */
 int herd_create(const struct herd_config *config, struct herd **herd);
 

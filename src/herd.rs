@@ -322,8 +322,10 @@ impl Herd {
         let mut total = herd_stats { size: size_of::<herd_stats>() as u32, ..Default::default() };
         for slot in slots {
             let counters = &slot.counters;
-            total.workers += u32::from(slot.claim().pid().is_some());
-            total.connections_open += slot.open();
+            if slot.claim().pid().is_some() {
+                total.workers += 1;
+                total.connections_open += slot.open();
+            }
             total.reaps += slot.reaps();
             total.accepted += counters.accepted.load(Relaxed);
             total.closed += counters.closed.load(Relaxed);

@@ -9,6 +9,7 @@
 
 pub mod abi;
 mod accept;
+mod atomics;
 pub mod ffi;
 mod herd;
 mod log;

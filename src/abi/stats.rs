@@ -1,7 +1,7 @@
 //! Counters that any process of the herd can read.
 
-/// Counters of one worker slot or of the whole herd, since the herd was created. Set `size` (or use
-/// `HERD_STATS_INIT`) before the call.
+/// Counters of one worker slot or of the whole herd, since the herd was created. Set
+/// `size` before the call.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct herd_stats {

@@ -3,11 +3,11 @@
 //! no timeout of their own. While the right is free and everybody who knows of it is busy, the next
 //! tick is pulled in to handover_delay.
 
+use crate::atomics::Ordering::Relaxed;
 use crate::shm::layout::GuardLine;
 use crate::shm::lock::Word;
 use crate::sys::Result;
 use crate::sys::guard_timer::GuardTimer;
-use std::sync::atomic::Ordering::Relaxed;
 
 pub struct Guard {
     timer: GuardTimer,

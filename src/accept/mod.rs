@@ -10,3 +10,4 @@ pub mod guard;
 pub mod listener;
 pub mod listener_table;
 pub mod neighbours;
+pub mod protocol;

@@ -2,11 +2,11 @@
 //! who did not answer its bell.
 
 use super::balance::{Balance, Pace, least_loaded};
+use crate::atomics::Ordering::Relaxed;
 use crate::shm::slot::{Slot, State};
 use crate::sys::bell::Bell;
 use crate::sys::{Error, Result};
 use std::cell::{Cell, RefCell};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// In place of a turn number: was never rung.
 const NEVER: u64 = u64::MAX;

@@ -2,6 +2,7 @@
 //! log.
 
 use crate::sys::{Error, Result};
+use nix::errno::Errno;
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -13,8 +14,15 @@ thread_local! {
     static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs the body of an export. `on_panic` gets a description of the panic.
+/// Runs the body of an export, and leaves errno as it was. `on_panic` gets a description of the panic.
 pub fn fence<T>(body: impl FnOnce() -> Result<T>, on_panic: impl FnOnce(&str)) -> Result<T> {
+    let errno = Errno::last_raw();
+    let result = contain(body, on_panic);
+    Errno::set_raw(errno);
+    result
+}
+
+fn contain<T>(body: impl FnOnce() -> Result<T>, on_panic: impl FnOnce(&str)) -> Result<T> {
     panic::catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|payload| {
         let described = LAST_PANIC.take().unwrap_or_else(|| describe(payload.as_ref()).to_owned());
         // Dropping a payload may panic as well; leaking one is the lesser evil.

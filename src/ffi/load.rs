@@ -13,6 +13,7 @@ use std::ffi::c_int;
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_conn_opened(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
+        worker.check_slot()?;
         worker.connection_opened();
         Ok(worker.connections_open() as usize)
     })
@@ -26,6 +27,7 @@ pub extern "C" fn herd_conn_opened(worker: *mut herd_worker) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_conn_closed(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
+        worker.check_slot()?;
         worker.connection_closed()?;
         Ok(worker.connections_open() as usize)
     })
@@ -43,6 +45,7 @@ pub extern "C" fn herd_set_load(worker: *mut herd_worker, load: i64) -> c_int {
             -1 => None,
             load => Some(u64::try_from(load).map_err(|_| Error::INVALID)?),
         };
+        worker.check_slot()?;
         worker.set_load(load);
         Ok(0)
     })

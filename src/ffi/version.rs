@@ -8,6 +8,8 @@ pub const HERD_VERSION_MAJOR: u32 = 0;
 pub const HERD_VERSION_MINOR: u32 = 1;
 /// Patch version.
 pub const HERD_VERSION_PATCH: u32 = 0;
+/// The version of this header, as major * 10000 + minor * 100 + patch.
+pub const HERD_VERSION_NUMBER: u32 = 100;
 /// Version of the binary interface: the number in `libherd.so.N`.
 pub const HERD_ABI: u32 = 0;
 
@@ -27,7 +29,7 @@ pub extern "C" fn herd_version_string() -> *const c_char {
 /// `HERD_VERSION_NUMBER` of the header. Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_version_number() -> u32 {
-    HERD_VERSION_MAJOR * 10000 + HERD_VERSION_MINOR * 100 + HERD_VERSION_PATCH
+    HERD_VERSION_NUMBER
 }
 
 /// The version of the binary interface of the library that runs; equal to `HERD_ABI` of the header,
@@ -45,5 +47,9 @@ mod tests {
     fn the_numbers_are_those_of_the_package() {
         let numbers = format!("{HERD_VERSION_MAJOR}.{HERD_VERSION_MINOR}.{HERD_VERSION_PATCH}");
         assert_eq!(VERSION.to_str(), Ok(numbers.as_str()));
+        let number = HERD_VERSION_MAJOR * 10000 + HERD_VERSION_MINOR * 100 + HERD_VERSION_PATCH;
+        assert_eq!(HERD_VERSION_NUMBER, number);
+        let line = format!("#define HERD_VERSION_STRING \"{numbers}\"\n");
+        assert!(include_str!("../../include/herd.h").contains(&line));
     }
 }

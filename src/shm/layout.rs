@@ -3,9 +3,8 @@
 
 use super::lock::AcceptLock;
 use super::slot::Slot;
-use static_assertions::const_assert_eq;
-use std::mem::{offset_of, size_of};
-use std::sync::atomic::AtomicU64;
+use crate::atomics::AtomicU64;
+use std::mem::size_of;
 
 /// When the guard ticks next, in microseconds of the monotonic clock.
 #[repr(C, align(128))]
@@ -22,11 +21,19 @@ pub struct Header {
     pub guard: GuardLine,
 }
 
-const_assert_eq!(offset_of!(Header, lock), 0);
-const_assert_eq!(offset_of!(Header, guard), 128);
-const_assert_eq!(size_of::<Header>(), 256);
-const_assert_eq!(size_of::<Slot>(), 256);
-const_assert_eq!(offset_of!(Slot, counters), 40);
+// loom's atomics have another size, and never lie in shared memory.
+#[cfg(not(loom))]
+mod assertions {
+    use super::*;
+    use static_assertions::const_assert_eq;
+    use std::mem::offset_of;
+
+    const_assert_eq!(offset_of!(Header, lock), 0);
+    const_assert_eq!(offset_of!(Header, guard), 128);
+    const_assert_eq!(size_of::<Header>(), 256);
+    const_assert_eq!(size_of::<Slot>(), 256);
+    const_assert_eq!(offset_of!(Slot, counters), 40);
+}
 
 /// Bytes of a region with `slots` slots.
 pub const fn region_bytes(slots: usize) -> usize {

@@ -3,8 +3,8 @@
 //! Taking it from a worker that makes no progress is therefore always safe. It takes no part in
 //! memory ordering of other data beyond what its users say.
 
+use crate::atomics::{AtomicU64, Ordering::SeqCst};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// A value of the lock word: the holder's slot + 1 in the upper 16 bits (0: free), the number of
 /// acquisitions so far in the lower 48. A word that was seen once therefore never comes again.

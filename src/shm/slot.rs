@@ -1,7 +1,7 @@
 //! A worker's slot: what it tells the others about itself. Everything but the claim is written by
 //! the slot's owner only, with plain stores, so that counting costs no locked instruction.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Who has the slot: a generation in the upper 32 bits, raised at every claim, and the owner's
 /// process id in the lower (0: free). An owner whose slot was freed behind its back sees it here.
@@ -91,14 +91,11 @@ impl Slot {
         Some(Claim(mine))
     }
 
-    /// Frees the slot if it still belongs to `claim`.
+    /// Frees the slot if it still belongs to `claim`. Its figures stay until the next owner clears
+    /// them: cleared here, they could be that owner's already.
     pub fn free(&self, claim: Claim) -> bool {
         let generation = claim.0 >> 32 << 32;
-        let freed = self.claim.compare_exchange(claim.0, generation, SeqCst, SeqCst).is_ok();
-        if freed {
-            self.clear();
-        }
-        freed
+        self.claim.compare_exchange(claim.0, generation, SeqCst, SeqCst).is_ok()
     }
 
     /// Frees the slot of a dead owner.
@@ -128,7 +125,7 @@ impl Slot {
         }
     }
 
-    /// Connections open now.
+    /// Connections open now, while the slot has an owner.
     pub fn open(&self) -> u64 {
         self.open.load(Relaxed)
     }
@@ -164,8 +161,9 @@ mod tests {
         slot.set_open(5);
         assert!(slot.free(first));
         assert!(!slot.free(first));
-        assert_eq!((slot.claim().pid(), slot.open()), (None, 0));
+        assert_eq!(slot.claim().pid(), None);
         let second = slot.try_claim(10).unwrap();
+        assert_eq!(slot.open(), 0);
         assert_ne!(second, first);
         assert!(!slot.reap(first));
         assert!(slot.reap(second));

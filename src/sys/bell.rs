@@ -2,7 +2,6 @@
 //! of its own and nobody has to read it.
 
 use super::error::Result;
-use nix::errno::Errno;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -16,10 +15,8 @@ impl Bell {
 
     /// Wakes whoever watches the bell. One write(2): safe in a signal handler and in any thread.
     pub fn ring(&self) {
-        let saved = Errno::last_raw();
         // Can fail only when 2^64 - 2 rings were never read: then an event is pending anyway.
         let _ = self.0.write(1);
-        Errno::set_raw(saved);
     }
 
     pub fn fd(&self) -> RawFd {

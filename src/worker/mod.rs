@@ -243,7 +243,7 @@ impl Worker {
     }
 
     /// The slot can be taken away from a worker that was reported dead by mistake.
-    fn check_slot(&self) -> Result<()> {
+    pub fn check_slot(&self) -> Result<()> {
         if self.my_slot().claim() == self.claim { Ok(()) } else { Err(Error::REAPED) }
     }
 

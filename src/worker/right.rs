@@ -6,6 +6,7 @@ use crate::accept::balance::{self, Balance, Pace, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::guard::{Sighting, Verdict};
 use crate::accept::listener::Delivery;
+use crate::accept::protocol::{self, Condition};
 use crate::herd::Herd;
 use crate::reactor::Source;
 use crate::shm::lock::Word;
@@ -112,7 +113,7 @@ impl Worker {
             self.let_less_loaded_accept()?;
         }
         if self.gate.is_some() && self.has_handlers_to_run() {
-            self.pull_guard_in()?;
+            self.leave_right_to_idle()?;
         }
         Ok(was_held)
     }
@@ -188,16 +189,34 @@ impl Worker {
         Ok(())
     }
 
-    /// The right is free, and this worker does not take it, or not soon: unless it has woken another
-    /// one that will, the guard is to wake an idle one within handover_delay.
+    pub(super) fn condition(&self) -> Condition {
+        Condition {
+            willing: self.willing.get(),
+            competes: self.competes.get(),
+            has_woken: self.has_woken.get(),
+        }
+    }
+
+    /// Has the guard wake an idle worker within handover_delay, unless that is so already.
     pub(super) fn pull_guard_in(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();
-        let needed = !self.has_woken.get()
-            && region.lock.word().holder().is_none()
-            && guard.can_pull_in(&region.guard, now_us)
-            && self.neighbours.any_idle(region.slots());
-        if needed { guard.pull_in(&region.guard, now_us) } else { Ok(()) }
+        if guard.can_pull_in(&region.guard, now_us) {
+            guard.pull_in(&region.guard, now_us)?;
+        }
+        Ok(())
+    }
+
+    /// Before handlers run: nobody may sleep unaware that the right is free. Looked at no more often
+    /// than once in handover_delay.
+    fn leave_right_to_idle(&self) -> Result<()> {
+        let Herd { region, guard, .. } = &*self.herd;
+        let may_pull_in = guard.can_pull_in(&region.guard, self.turn_began_us.get());
+        let unaware = || {
+            let slots = region.slots();
+            protocol::leaves_idle_unaware(&self.neighbours, slots, &region.lock, self.condition())
+        };
+        if may_pull_in && unaware() { self.pull_guard_in() } else { Ok(()) }
     }
 
     /// The right is held by another. If this worker was asked by the guard: is a connection waiting

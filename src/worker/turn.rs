@@ -5,6 +5,7 @@ use super::right::Asked;
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
 use crate::accept::listener::{self, Delivery};
+use crate::accept::protocol::{self, BeforeWait};
 use crate::herd::Herd;
 use crate::reactor::{Queue, Source};
 use crate::shm::slot::{State, count};
@@ -119,21 +120,23 @@ impl Worker {
     }
 
     /// Tells the others that this worker is about to wait. False: it must not, since the accept
-    /// right has become free. A worker that gives the right up frees the word before it looks for
-    /// an idle one; this one says that it is idle before it looks at the word: so they cannot miss
-    /// each other.
+    /// right has become free.
     fn announce_idle(&self) -> Result<bool> {
-        if self.willing.get() {
-            self.my_slot().set_state(State::Idle);
-        }
-        if self.gate.is_none() || self.herd.region.lock.word().holder().is_some() {
+        if self.gate.is_none() {
+            if self.willing.get() {
+                self.my_slot().set_state(State::Idle);
+            }
             return Ok(true);
         }
-        if self.competes.get() {
-            return Ok(false);
+        let lock = &self.herd.region.lock;
+        match protocol::go_idle(self.my_slot(), lock, self.condition()) {
+            BeforeWait::Wait => Ok(true),
+            BeforeWait::TryAgain => Ok(false),
+            BeforeWait::PullGuardIn => {
+                self.pull_guard_in()?;
+                Ok(true)
+            }
         }
-        self.pull_guard_in()?;
-        Ok(true)
     }
 
     /// What the turn will run once the accept right is given up.
@@ -160,6 +163,7 @@ impl Worker {
     /// Accepts from the listeners that are ready, up to the batch, and keeps the connections for
     /// `deliver`. Returns their number.
     pub fn accept_posted(&self) -> Result<usize> {
+        self.check_slot()?;
         let mut accepted = 0;
         while self.acceptor.ready_count() > 0 {
             match self.accept_one(|_| true)? {
@@ -174,6 +178,7 @@ impl Worker {
     /// The next connection of a listener without a callback: one that is kept, or one taken from
     /// its backlog now.
     pub fn accept_pulled(&self) -> Result<Accepted> {
+        self.check_slot()?;
         if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
             return Ok(kept);
         }

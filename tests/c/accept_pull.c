@@ -1,4 +1,5 @@
-/* Without a callback the host takes connections with herd_accept: fairly over the listeners, a batch a turn, each with its peer; a host that does not take them steps back. */
+/* Without a callback the host takes connections with herd_accept: fairly over the listeners, a
+   batch a turn, each with its peer; a host that does not take them steps back. */
 #include "check.h"
 
 #define LISTENERS 3

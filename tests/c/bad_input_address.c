@@ -1,4 +1,5 @@
-/* Addresses that cannot be listened on are refused with a clear code; files of Unix sockets are replaced and removed only when that is right. */
+/* Addresses that cannot be listened on are refused with a clear code; files of Unix sockets are
+   replaced and removed only when that is right. */
 #include "check.h"
 
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
-/* A configuration that is out of range is refused, *herd stays as it was and nothing is left open. */
+/* A configuration that is out of range is refused, *herd stays as it was and nothing is left open.
+   */
 #include "check.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,5 @@
-/* Descriptors that are closed, unsuitable, watched twice or closed too early give the documented code, and hit nobody else. */
+/* Descriptors that are closed, unsuitable, watched twice or closed too early give the documented
+   code, and hit nobody else. */
 #include "check.h"
 
 static struct herd *herd;

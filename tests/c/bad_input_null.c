@@ -1,4 +1,5 @@
-/* NULL for any pointer of any call is refused with -EINVAL, or is the documented default, and changes nothing. */
+/* NULL for any pointer of any call is refused with -EINVAL, or is the documented default, and
+   changes nothing. */
 #include "check.h"
 
 static int calls;

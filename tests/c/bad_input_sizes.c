@@ -1,4 +1,5 @@
-/* R41: the `size` of every struct: impossible ones are refused, older structs get defaults, newer ones work unless they ask for the unknown. */
+/* R41: the `size` of every struct: impossible ones are refused, older structs get defaults, newer
+   ones work unless they ask for the unknown. */
 #include "check.h"
 
 static struct herd *herd;

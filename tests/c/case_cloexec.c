@@ -79,6 +79,7 @@ int main(int argc, char **argv)
     if (server == 0) {
         run_server(address_pipe);
     }
+    close(address_pipe[1]); /* so that the read ends with the server */
     char address[160];
     CHECK(read(address_pipe[0], address, sizeof address) > 0);
     int client = connect_to(address);

@@ -1,4 +1,5 @@
-/* An event or timer that was deleted may be freed at once, in its own handler and in another's; it never runs and is never touched again. */
+/* An event or timer that was deleted may be freed at once, in its own handler and in another's; it
+   never runs and is never touched again. */
 #include "check.h"
 
 #include <sys/eventfd.h>

@@ -1,4 +1,5 @@
-/* Interest and readiness: level- and edge-triggered, reading, writing, the peer's half close, errors and hang-ups, nothing at all, and changes of it. */
+/* Interest and readiness: level- and edge-triggered, reading, writing, the peer's half close,
+   errors and hang-ups, nothing at all, and changes of it. */
 #include "check.h"
 
 static struct herd_worker *worker;

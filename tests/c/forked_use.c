@@ -1,4 +1,5 @@
-/* R33: a forked child that uses its parent's worker is told so and changes nothing; it makes a worker of its own. */
+/* R33: a forked child that uses its parent's worker is told so and changes nothing; it makes a
+   worker of its own. */
 #include "check.h"
 
 struct results {

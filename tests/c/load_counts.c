@@ -1,4 +1,5 @@
-/* Connections are counted exactly, never below zero, and a worker steps back over 7/8 of its capacity as nginx's does. */
+/* Connections are counted exactly, never below zero, and a worker steps back over 7/8 of its
+   capacity as nginx's does. */
 #include "check.h"
 
 #define CAPACITY 64

@@ -1,4 +1,5 @@
-/* Events posted by other threads wake a worker that waits for ever; each post is followed by a run, and one that was deleted never runs. */
+/* Events posted by other threads wake a worker that waits for ever; each post is followed by a run,
+   and one that was deleted never runs. */
 #include "check.h"
 
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* The posted queues: order, this turn and the next, moves, taking back, counts, and no way to keep a turn from ending. */
+/* The posted queues: order, this turn and the next, moves, taking back, counts, and no way to keep
+   a turn from ending. */
 #include "check.h"
 
 static struct herd_worker *worker;

@@ -1,4 +1,5 @@
-/* R09: a report of a death is checked: a living worker, a process that is no worker and the caller itself keep what they have, a dead one gives everything back at once. */
+/* R09: a report of a death is checked: a living worker, a process that is no worker and the caller
+   itself keep what they have, a dead one gives everything back at once. */
 #include "check.h"
 
 struct shared {

@@ -1,4 +1,5 @@
-/* A turn written by hand from the parts does exactly what herd_run_once does: the same callbacks in the same order, the same counters. */
+/* A turn written by hand from the parts does exactly what herd_run_once does: the same callbacks in
+   the same order, the same counters. */
 #include "check.h"
 
 #include <poll.h>
@@ -217,6 +218,9 @@ static void compare(uint32_t mode, uint32_t slots)
     SAME(acquisitions);
     SAME(failed_tries);
     SAME(handovers);
+    SAME(reorders);
+    SAME(guard_useful);
+    SAME(blind_accepts);
     SAME(guard_ticks);
     SAME(thefts);
     SAME(stale_events);
@@ -234,5 +238,6 @@ int main(void)
     compare(HERD_MODE_MUTEX, 2);
     compare(HERD_MODE_MUTEX, 1);
     compare(HERD_MODE_SHARED, 2);
+    compare(HERD_MODE_EXCLUSIVE, 2);
     return 0;
 }

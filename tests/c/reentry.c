@@ -1,4 +1,5 @@
-/* A callback that runs the loop of its own worker, or destroys it, gets HERD_EREENTERED, and everything goes on. */
+/* A callback that runs the loop of its own worker, or destroys it, gets HERD_EREENTERED, and
+   everything goes on. */
 #include "check.h"
 
 static int events, timers, connections;

@@ -226,6 +226,9 @@ CHECK_HELPER void serve_settle(void)
 {
     int64_t deadline = now_ms() + 20000;
     for (;;) {
+        for (int slot = 0; slot < serve.workers; slot++) {
+            CHECK(serve.pids[slot] == 0 || !test_ended(serve.pids[slot]));
+        }
         long long sleeps = serve_all_sleep() ? serve_sleeps() : -1;
         sleep_ms(5);
         if (sleeps >= 0 && serve_all_sleep() && serve_sleeps() == sleeps) {
@@ -334,6 +337,14 @@ CHECK_HELPER int serve_find_holder(void)
     }
     fprintf(stderr, "the accept right does not stay with a worker\n");
     test_exit(1);
+}
+
+/* Reports a death. Another worker may have found it first and freed the slot. */
+CHECK_HELPER void serve_report(int slot, pid_t dead)
+{
+    int freed = herd_reap(serve.herd, dead);
+    CHECK(freed == 0 || freed == 1);
+    CHECK_EQ(serve_stats(slot).workers, 0);
 }
 
 /* Kills a worker as a crash would. The herd is not told. Returns its pid. */

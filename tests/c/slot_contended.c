@@ -1,4 +1,5 @@
-/* A slot that changes hands among processes as fast as it can has one owner at a time, whose figures are its own. */
+/* A slot that changes hands among processes as fast as it can has one owner at a time, whose
+   figures are its own. */
 #include "check.h"
 
 #include <sched.h>

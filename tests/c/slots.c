@@ -1,4 +1,5 @@
-/* Slots that are taken, out of range or used up, workers that are destroyed, and herds that have workers, answer with their own codes. */
+/* Slots that are taken, out of range or used up, workers that are destroyed, and herds that have
+   workers, answer with their own codes. */
 #include "check.h"
 
 static void on_event(struct herd_worker *worker, struct herd_event *event, uint32_t ready)

@@ -91,7 +91,7 @@ killed_worker() {
     start hello_prefork --listen 127.0.0.1:0 --workers 1 $options
     old=$(children "$server")
     kill -s KILL $old
-    eventually get / >"$tmp/body" 2>&1 || fail "$label: nobody answers after kill -9"
+    eventually get / --max-time 2 >"$tmp/body" 2>&1 || fail "$label: nobody answers after kill -9"
     expect 'reaps' "$(counter reaps)" 1
     expect 'workers' "$(counter workers)" 1
     test "$(children "$server")" != "$old" || fail "$label: the worker was not replaced"

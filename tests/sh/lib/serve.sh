@@ -23,12 +23,11 @@ need() {
     done
 }
 
-# eventually COMMAND...: until it succeeds, for 10 s at most.
+# eventually COMMAND...: until it succeeds, for about 10 s at most.
 eventually() {
-    tries=0
+    give_up=$(($(date +%s) + 10))
     until "$@"; do
-        tries=$((tries + 1))
-        test "$tries" -lt 200 || return 1
+        test "$(date +%s)" -lt "$give_up" || return 1
         sleep 0.05
     done
 }

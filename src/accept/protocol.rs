@@ -1,0 +1,64 @@
+//! How workers that give the accept right up and workers that go idle do not miss each other.
+//!
+//! Both sides store first and look afterwards: who releases frees the word, then looks for idle
+//! workers; who goes idle says so, then looks at the word. All these accesses are sequentially
+//! consistent, so whatever the order, one of the two sees the other (docs/protocol.md; the models
+//! below try all orders).
+
+use super::neighbours::Neighbours;
+use crate::shm::lock::AcceptLock;
+use crate::shm::slot::{Slot, State};
+
+/// What a worker that has nothing to do may do next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BeforeWait {
+    /// Wait: the right has a holder, or somebody was woken for it.
+    Wait,
+    /// Not wait: the right is free, and this worker may take it.
+    TryAgain,
+    /// Pull the guard in, then wait: the right is free, this worker leaves it to others, and nobody
+    /// may have noticed.
+    PullGuardIn,
+}
+
+/// The part of a worker's condition that the protocol is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Condition {
+    /// Accepts if it is asked to.
+    pub willing: bool,
+    /// Tries for the right in this turn.
+    pub competes: bool,
+    /// Has rung a worker that is to take the right.
+    pub has_woken: bool,
+}
+
+/// To be called before every wait.
+pub fn go_idle(slot: &Slot, lock: &AcceptLock, condition: Condition) -> BeforeWait {
+    if condition.willing {
+        slot.set_state(State::Idle);
+    }
+
+    if lock.word().holder().is_some() {
+        BeforeWait::Wait
+    } else if condition.competes {
+        BeforeWait::TryAgain
+    } else if condition.has_woken {
+        BeforeWait::Wait
+    } else {
+        BeforeWait::PullGuardIn
+    }
+}
+
+/// Whether a worker that is about to run handlers has to pull the guard in: the right is free, others
+/// sleep, and none of them was woken.
+pub fn leaves_idle_unaware(
+    neighbours: &Neighbours,
+    slots: &[Slot],
+    lock: &AcceptLock,
+    condition: Condition,
+) -> bool {
+    !condition.has_woken && lock.word().holder().is_none() && neighbours.any_idle(slots)
+}
+
+#[cfg(all(test, loom))]
+mod models;

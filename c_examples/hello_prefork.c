@@ -112,8 +112,8 @@ static bool sleep_in_handler(const struct connection *connection, int ms) /* fal
 }
 
 #define EACH_COUNTER(DO) DO(connections_open) DO(accepted) DO(closed) DO(turns) DO(wakeups) DO(wasted_wakeups) \
-    DO(accept_eagain) DO(accept_retries) DO(backoffs) DO(acquisitions) DO(failed_tries) DO(handovers) DO(guard_ticks) \
-    DO(thefts) DO(reaps) DO(stale_events)
+    DO(accept_eagain) DO(accept_retries) DO(backoffs) DO(acquisitions) DO(failed_tries) DO(handovers) DO(reorders) \
+    DO(guard_ticks) DO(guard_useful) DO(blind_accepts) DO(thefts) DO(reaps) DO(stale_events)
 #define COUNTER_LINE(member) #member " %" PRIu64 "\n"
 #define COUNTER_VALUE(member) , stats.member
 static void answer_counters(struct connection *connection, bool with_body)

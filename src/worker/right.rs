@@ -53,14 +53,19 @@ impl Worker {
         self.check_slot()?;
         let stance = self.stance(self.acceptor.kept_count(Delivery::Pull));
         let yields = self.has_yielded.replace(false) && self.asked.get().is_none();
-        if stance != Stance::Compete || yields {
+        if stance != Stance::Compete {
             self.accept_disabled.set(self.accept_disabled.get().saturating_sub(1));
             self.step_back(stance)?;
+        }
+        if stance == Stance::Refuse {
             return Ok(false);
         }
         self.willing.set(true);
-        self.competes.set(true);
         self.watch_guard()?;
+        if stance == Stance::Skip || yields {
+            return Ok(false);
+        }
+        self.competes.set(true);
         let held = match &self.gate {
             Some(gate) => self.acquire(gate)?,
             None => true,

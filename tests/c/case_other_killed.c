@@ -10,29 +10,24 @@ int main(void)
     config.balance = HERD_BALANCE_PACK;
     test_begin(50);
     serve_start(&config, workers);
-    int holder = serve_find_holder();
-    uint64_t acquisitions[workers];
-    for (int slot = 0; slot < workers; slot++) {
-        acquisitions[slot] = serve_stats(slot).acquisitions;
-    }
-    for (int other = 0; other < workers; other++) {
-        if (other == holder) {
-            continue;
+    for (int left = workers; left > 1; left--) {
+        int holder = serve_find_holder(), other = 0, slot;
+        while (other == holder || serve.pids[other] == 0) {
+            other++;
         }
+        struct herd_stats before = serve_total();
+        uint64_t of_others = before.acquisitions - serve_stats(holder).acquisitions;
         serve_report(other, serve_crash(other));
         serve_settle();
-        int slot;
+        struct herd_stats after = serve_total();
+        CHECK_EQ(after.reaps - before.reaps, 1);
+        CHECK_EQ(after.acquisitions - serve_stats(holder).acquisitions, of_others);
+        CHECK_EQ(after.workers, left - 1);
         int client = serve_connect(&slot);
         CHECK_EQ(slot, holder);
         close(client);
-        for (slot = 0; slot < workers; slot++) {
-            CHECK(slot == holder || serve_stats(slot).acquisitions == acquisitions[slot]);
-        }
+        WAIT_UNTIL(serve_total().connections_open == 0, 10000);
     }
-    struct herd_stats total = serve_total();
-    CHECK_EQ(total.thefts, 0);
-    CHECK_EQ(total.reaps, workers - 1);
-    CHECK_EQ(total.workers, 1);
     serve_end();
     test_exit(0);
 }

@@ -12,11 +12,12 @@ ab_without_failure() {
     if grep -E 'Non-2xx|errors' "$tmp/ab"; then fail "$label: ab $*: requests failed"; fi
 }
 
-for mode in mutex shared; do
+for policy in mutex/spread shared/pack exclusive/spread; do
+    mode=${policy%/*} balance=${policy#*/}
     for workers in 1 2 4 16 64; do
-        label="$mode, $workers workers"
-        start hello_prefork --listen 127.0.0.1:0 --workers "$workers" --mode "$mode"
-        grep -q ", $workers workers, mode $mode, balance pack, pid $server\$" "$tmp/ready" ||
+        label="$policy, $workers workers"
+        start hello_prefork --listen 127.0.0.1:0 --workers "$workers" --mode "$mode" --balance "$balance"
+        grep -q ", $workers workers, mode $mode, balance $balance, pid $server\$" "$tmp/ready" ||
             fail "$label: $(cat "$tmp/ready")"
         wrk_without_failure -c 256
         wrk_without_failure -c 256 -H 'Connection: close'

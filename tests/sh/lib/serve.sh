@@ -7,7 +7,17 @@ examples=$build/examples
 tmp=$(mktemp -d)
 server=
 orphans= # pids of workers that have no parent any more
-trap 'for pid in $server $orphans; do kill -s KILL "$pid" 2>/dev/null; done; rm -rf "$tmp"' EXIT
+children() { cat "/proc/$1/task/$1/children"; }
+
+# The workers go on without their parent, so a failed test has to end them as well; the parent first,
+# or it would replace them.
+clean_up() {
+    left=$orphans
+    test -z "$server" || left="$server $(children "$server" 2>/dev/null) $orphans"
+    for pid in $left; do kill -s KILL "$pid" 2>/dev/null; done
+    rm -rf "$tmp"
+}
+trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 fail() {
@@ -50,8 +60,6 @@ start() {
     test "$(wc -l <"$tmp/ready")" = 1 || fail "more than the ready line: $(cat "$tmp/ready")"
     address=$(sed 's/.*: ready on \([^,]*\),.*/\1/' "$tmp/ready")
 }
-
-children() { cat "/proc/$1/task/$1/children"; }
 
 # stop SIGNAL: the server has to end well within 10 s, and all its workers with it.
 stop() {

@@ -47,8 +47,18 @@ impl Guard {
         line.due_us.load(Relaxed) > now_us + self.handover_delay_us
     }
 
-    pub fn pull_in(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        self.arm(line, now_us, self.handover_delay_us)
+    /// Returns when the tick is due now, for `push_back`.
+    pub fn pull_in(&self, line: &GuardLine, now_us: u64) -> Result<u64> {
+        self.arm(line, now_us, self.handover_delay_us)?;
+        Ok(now_us + self.handover_delay_us)
+    }
+
+    /// Undoes a `pull_in`, unless the guard was armed anew since.
+    pub fn push_back(&self, line: &GuardLine, pulled_in_us: u64, now_us: u64) -> Result<()> {
+        if line.due_us.load(Relaxed) == pulled_in_us {
+            self.arm(line, now_us, self.interval_us)?;
+        }
+        Ok(())
     }
 
     fn arm(&self, line: &GuardLine, now_us: u64, first_us: u64) -> Result<()> {

@@ -69,6 +69,8 @@ pub struct Worker {
     /// Why its next try comes first and looks for waiting connections.
     asked: Cell<Option<Asked>>,
     watches_guard: Cell<bool>,
+    /// When the guard ticks because this worker has pulled it in.
+    guard_pulled_in_us: Cell<Option<u64>>,
     suspicion: Cell<Suspicion>,
     turn_began_us: Cell<u64>,
     last_accept_us: Cell<u64>,
@@ -125,6 +127,7 @@ impl Worker {
             has_woken: Cell::new(false),
             asked: Cell::new(None),
             watches_guard: Cell::new(false),
+            guard_pulled_in_us: Cell::new(None),
             suspicion: Cell::default(),
             turn_began_us: Cell::new(now_us()),
             last_accept_us: Cell::new(0),

@@ -25,7 +25,7 @@ pub enum Asked {
 }
 
 /// Below this mean time between the accepts of one worker, hand-overs are counted dear.
-const FAST_ACCEPT_GAP_US: u64 = 1000;
+const FAST_ACCEPT_GAP_US: u64 = 200;
 
 impl Worker {
     /// `not_taken` connections wait for the host to take them with `herd_accept`.
@@ -93,6 +93,9 @@ impl Worker {
         let counters = self.counters();
         let acquired = gate.try_acquire(lock) || self.take_over_if_stuck(gate, asked)?;
         if acquired {
+            self.push_guard_back().inspect_err(|_| {
+                self.release();
+            })?;
             self.suspicion.take();
             count(&counters.acquisitions, 1);
             count(&counters.guard_useful, u64::from(asked == Some(Asked::ByGuard)));
@@ -207,9 +210,22 @@ impl Worker {
         let Herd { region, guard, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();
         if guard.can_pull_in(&region.guard, now_us) {
-            guard.pull_in(&region.guard, now_us)?;
+            self.guard_pulled_in_us.set(Some(guard.pull_in(&region.guard, now_us)?));
         }
         Ok(())
+    }
+
+    /// The handlers were quick, and this worker has the right again: a tick would wake another for
+    /// nothing. At a fast pace it is left, since arming the timer twice a turn would cost more than a
+    /// wake-up every handover_delay.
+    fn push_guard_back(&self) -> Result<()> {
+        let Herd { region, guard, .. } = &*self.herd;
+        match self.guard_pulled_in_us.take() {
+            Some(due_us) if self.pace() == Pace::Calm => {
+                guard.push_back(&region.guard, due_us, self.turn_began_us.get())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Before handlers run: nobody may sleep unaware that the right is free. Looked at no more often

@@ -10,7 +10,7 @@ int main(void)
     config.mode = HERD_MODE_MUTEX;
     config.balance = HERD_BALANCE_PACK;
     config.worker_connections = 16; /* so that many of them have to take part */
-    config.accept_delay_ms = 30000;  /* and each has to wake the next */
+    config.accept_delay_ms = 30000; /* and each has to wake the next */
     test_begin(50);
     serve_start(&config, workers);
     CHECK_EQ(serve_total().workers, workers);

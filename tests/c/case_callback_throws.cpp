@@ -33,7 +33,7 @@ void throw_in(bool accept_callback)
         serve_fork(slot);
     }
     serve_settle();
-    int holder = serve_find_holder();
+    int holder = serve_find_holder(NULL);
     SHARED_SET(serve.shared->knob, holder);
 
     int client = connect_to(serve.address);

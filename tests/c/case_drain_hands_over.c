@@ -22,7 +22,7 @@ static int drain_holder(int in_handler)
     serve_fork(0);
     serve_fork(1);
     serve_settle();
-    int holder = serve_find_holder(), slot;
+    int holder = serve_find_holder(NULL), slot;
     int open = serve_connect(&slot);
     CHECK_EQ(slot, holder);
     serve_echo(open);

@@ -33,7 +33,7 @@ static void two_workers(void)
     config.balance = HERD_BALANCE_PACK;
     config.accept_delay_ms = delay_ms;
     serve_start(&config, 2);
-    int a = serve_find_holder(), b = 1 - a, slot;
+    int a = serve_find_holder(NULL), b = 1 - a, slot;
 
     struct herd_stats before = serve_stats(a);
     limit_fds(serve.pids[a], 3);

@@ -19,7 +19,7 @@ int main(void)
     test_begin(50);
     serve_start(&config, workers);
     for (int round = 0; round < rounds; round++) {
-        int holder = serve_find_holder();
+        int holder = serve_find_holder(NULL);
         pid_t dead = serve_crash(holder);
         serve_report(holder, dead);
         int64_t reported_ms = now_ms();

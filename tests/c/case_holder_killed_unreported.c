@@ -15,7 +15,7 @@ int main(void)
     serve_start(&config, workers);
     for (int round = 0; round < rounds; round++) {
         struct herd_stats before = serve_total();
-        int holder = serve_find_holder();
+        int holder = serve_find_holder(NULL);
         pid_t dead = serve_crash(holder);
         int64_t connected_ms = now_ms();
         int slot;

@@ -20,7 +20,7 @@ static void stop_in_order(int with_signal)
     config.balance = HERD_BALANCE_PACK;
     config.accept_delay_ms = 30000; /* the safety net must not be what helps */
     serve_start(&config, 3);
-    int a = serve_find_holder(), b = (a + 1) % 3, c = (a + 2) % 3, slot;
+    int a = serve_find_holder(NULL), b = (a + 1) % 3, c = (a + 2) % 3, slot;
     uint64_t acquisitions = serve_stats(b).acquisitions;
     uint64_t accepted = serve_stats(b).accepted;
 

@@ -318,8 +318,9 @@ CHECK_HELPER void serve_echo(int fd)
 }
 
 /* The slot that has the accept right while all are idle: the only one that acquired it since it gave
- * it up to serve a connection. While it served, another one could have taken it: then once more. */
-CHECK_HELPER int serve_find_holder(void)
+ * it up to serve a connection. While it served, another one could have taken it: then once more.
+ * `kept` gets the connection, or is NULL to have it closed. */
+CHECK_HELPER int serve_find_holder(int *kept)
 {
     uint64_t open = serve_total().connections_open;
     for (int tries = 0; tries < 20; tries++) {
@@ -327,15 +328,24 @@ CHECK_HELPER int serve_find_holder(void)
         for (int slot = 0; slot < serve.workers; slot++) {
             before[slot] = serve_stats(slot).acquisitions;
         }
-        int holder, others = 0;
-        close(serve_connect(&holder));
-        WAIT_UNTIL(serve_total().connections_open == open, 10000);
+        int holder, others = 0, client = serve_connect(&holder);
+        if (kept == NULL) {
+            close(client);
+            WAIT_UNTIL(serve_total().connections_open == open, 10000);
+        }
         serve_settle();
         for (int slot = 0; slot < serve.workers; slot++) {
             others += slot != holder && serve_stats(slot).acquisitions != before[slot];
         }
         if (others == 0) {
+            if (kept != NULL) {
+                *kept = client;
+            }
             return holder;
+        }
+        if (kept != NULL) {
+            close(client);
+            WAIT_UNTIL(serve_total().connections_open == open, 10000);
         }
     }
     fprintf(stderr, "the accept right does not stay with a worker\n");

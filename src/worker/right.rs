@@ -58,6 +58,10 @@ impl Worker {
             self.step_back(stance)?;
         }
         if stance == Stance::Refuse {
+            // Rung a moment before it said that it rests: the next one is to accept.
+            if self.asked.take().is_some() {
+                self.wake_least_idle();
+            }
             return Ok(false);
         }
         self.willing.set(true);
@@ -139,19 +143,25 @@ impl Worker {
         self.release();
         self.suspicion.take();
         self.arming.disarm(&self.reactor)?;
-        if self.competes.replace(false) && self.herd.is_coordinated() {
-            self.wake(self.neighbours.least_idle(self.herd.region.slots()).map(|(slot, _)| slot));
+        if self.competes.replace(false) {
+            self.wake_least_idle();
         }
         Ok(())
     }
 
-    /// Rings a worker that is to accept in place of this one.
-    fn wake(&self, slot: Option<u16>) {
-        if let Some(slot) = slot {
-            self.neighbours.ring(self.herd.region.slots(), &self.herd.bells, slot);
-            self.has_woken.set(true);
-            count(&self.counters().handovers, 1);
+    fn wake_least_idle(&self) {
+        if self.herd.is_coordinated()
+            && let Some((slot, _)) = self.neighbours.least_idle(self.herd.region.slots())
+        {
+            self.wake(slot);
         }
+    }
+
+    /// Rings a worker that is to accept in place of this one.
+    fn wake(&self, slot: u16) {
+        self.neighbours.ring(self.herd.region.slots(), &self.herd.bells, slot);
+        self.has_woken.set(true);
+        count(&self.counters().handovers, 1);
     }
 
     /// After accepting: is this worker's load so much above the least that another should accept the
@@ -168,7 +178,7 @@ impl Worker {
                 self.competes.set(false);
                 self.release();
                 self.arming.disarm(&self.reactor)?;
-                self.wake(Some(slot));
+                self.wake(slot);
             }
         } else {
             let listener = self.accepted_from.get();

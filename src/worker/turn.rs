@@ -56,15 +56,27 @@ impl Worker {
         self.deliver() + self.reactor.run_posted(self.handle, queue)
     }
 
+    /// Returns the number of events and ready listeners.
     fn wait(&self, timeout_ms: i32) -> Result<usize> {
         self.end_last_turn();
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.kept_count(Delivery::Push) > 0;
+        let events = self.wait_and_sort(if has_work { 0 } else { timeout_ms })?;
+        if self.asked.get().is_none() || !self.has_handlers_to_run() {
+            return Ok(events);
+        }
+        // It was woken to accept, and has events of its own: their handlers can take long, so what it
+        // was woken for comes first.
+        self.trylock()?;
+        Ok(events + self.wait_and_sort(0)?)
+    }
+
+    fn wait_and_sort(&self, timeout_ms: i32) -> Result<usize> {
         let room = self.capacity().saturating_sub(self.my_slot().open());
         let batch = u64::from(self.herd.settings.accept_batch);
         self.acceptor.begin_turn(room.min(batch) as u32);
 
-        let mut timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
+        let mut timeout_ms = self.shortened(timeout_ms);
         if timeout_ms != 0 && !self.announce_idle()? {
             timeout_ms = 0;
         }
@@ -111,6 +123,7 @@ impl Worker {
         let own = [self.back_off_until_us.get(), next_look_us];
         let earliest = own.into_iter().chain([self.reactor.next_deadline_us()]).flatten().min();
         match earliest {
+            _ if timeout_ms == 0 => 0,
             None => timeout_ms,
             Some(deadline_us) => {
                 let until_ms = timeout_until_ms(deadline_us, now_us());

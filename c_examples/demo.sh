@@ -2,10 +2,12 @@
 # demo.sh DIRECTORY: runs hello_prefork once in each mode, drives it with load, prints one table.
 # DIRECTORY holds both programs. Needs sh, sed, awk; takes about 7 s a mode. Exit 0, 1 (something failed) or 2 (usage).
 
-# One line a mode: mode, balance, label in the table. A new mode is a new line here, and nothing else.
+# One line a mode: mode, balance, label in the table, more options. A new mode is a new line here, and
+# nothing else. A hand-over delay as long as the accept delay makes a worker that lost the mutex look
+# again after half a second only, as nginx does.
 modes='
 shared    pack   shared
-mutex     pack   mutex/pack
+mutex     pack   nginx-mutex  --handover-delay-us 500000
 exclusive pack   exclusive/pack
 mutex     spread mutex/spread
 exclusive spread exclusive/spread
@@ -52,16 +54,18 @@ complain() {
     failed=1
 }
 
-start_server() { # mode balance
+start_server() { # mode balance [option]...
+    mode=$1 balance=$2
+    shift 2
     : >"$scratch/ready"
-    "$programs/hello_prefork" --listen 127.0.0.1:0 --workers "$workers" --mode "$1" --balance "$2" \
+    "$programs/hello_prefork" --listen 127.0.0.1:0 --workers "$workers" --mode "$mode" --balance "$balance" "$@" \
         >"$scratch/ready" 2>"$scratch/log" &
     server=$!
     tries=0
     until grep -q '^hello_prefork: ready on ' "$scratch/ready"; do
         tries=$((tries + 1))
         if [ "$tries" -gt "$ready_tries" ] || ! kill -0 "$server" 2>/dev/null; then
-            complain "hello_prefork --mode $1 --balance $2 did not get ready: $(tail -n 1 "$scratch/log")"
+            complain "hello_prefork --mode $mode --balance $balance did not get ready: $(tail -n 1 "$scratch/log")"
             return 1
         fi
         sleep 0.1
@@ -89,10 +93,11 @@ spread() { # {"0": 100, "1": 99} becomes 100/99
     field "$1" slots | sed 's/"[0-9]*": //g; s/, /\//g; s/[{}]//g'
 }
 
-measure_mode() { # mode balance label
-    label=$3
+measure_mode() { # label mode balance [option]...
+    label=$1
+    shift
     progress "$label: start"
-    start_server "$1" "$2" || { stop_server; return; }
+    start_server "$@" || { stop_server; return; }
     measure short --mode short --seconds 2
     measure rate --mode rate --rate "$rate" --seconds 2 --server-pid "$master" --counters
     measure hold --mode hold --count "$held_connections" --gap-us 500
@@ -122,9 +127,10 @@ print_table() {
 }
 
 : >"$scratch/rows"
-while read -r mode balance label; do
+while read -r mode balance label options; do
     [ -n "$mode" ] || continue
-    measure_mode "$mode" "$balance" "$label" </dev/null
+    # shellcheck disable=SC2086 # options are words
+    measure_mode "$label" "$mode" "$balance" $options </dev/null
 done <<END
 $modes
 END

@@ -85,18 +85,18 @@ impl Balance {
 
     /// Whether a worker that has just accepted should look for a less loaded one. `least_seen` is
     /// the smallest load that it saw when it last looked.
-    pub fn should_look(&self, load: u64, least_seen: u64, pace: Pace) -> bool {
+    pub fn should_look(&self, load: u64, least_seen: u64, cost: Cost) -> bool {
         match self {
-            Balance::Spread => exceeds(load, least_seen, pace),
+            Balance::Spread => exceeds(load, least_seen, cost),
             Balance::Pack => false,
             Balance::Callback { .. } => true,
         }
     }
 
     /// Whether a worker should let the one with the `least` load accept.
-    pub fn should_yield(&self, load: u64, least: u64, pace: Pace) -> bool {
+    pub fn should_yield(&self, load: u64, least: u64, cost: Cost) -> bool {
         match self {
-            Balance::Spread => exceeds(load, least, pace),
+            Balance::Spread => exceeds(load, least, cost),
             Balance::Pack => false,
             Balance::Callback { decide, data } => decide(data.0, load, least) > 0,
         }
@@ -113,28 +113,31 @@ impl fmt::Display for Balance {
     }
 }
 
-/// How dear it is to let another worker accept.
+/// What it costs to let another worker accept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Pace {
-    /// A hand-over costs nothing worth saving.
-    Calm,
-    /// Connections come so fast that the wake-up of a hand-over shows.
-    Fast,
+pub enum Cost {
+    /// A move in the kernel's wait queue: two system calls, and nobody wakes.
+    Reorder,
+    /// The other one's wake-up.
+    WakeUp,
+    /// The same, while connections come so fast that it shows.
+    FastWakeUp,
 }
 
-/// A load that differs by the slack or less is as good: moving the accepts costs more than it gains.
-/// One connection of sixteen, and one more, spreads exactly. At a fast pace few connections more or
-/// less do not matter, but the hand-overs do.
-fn slack(load: u64, pace: Pace) -> u64 {
+/// A load that differs by the slack or less is as good: moving the accepts would cost more than it
+/// gains. One connection and a sixteenth of the load spread exactly. Where a hand-over wakes somebody,
+/// there is at most one for six connections (a fifth of a sleep each), or for nine at a fast pace.
+fn slack(load: u64, cost: Cost) -> u64 {
     let exact = 1 + load / 16;
-    match pace {
-        Pace::Calm => exact,
-        Pace::Fast => exact.max(8),
+    match cost {
+        Cost::Reorder => exact,
+        Cost::WakeUp => exact.max(5),
+        Cost::FastWakeUp => exact.max(8),
     }
 }
 
-fn exceeds(load: u64, least: u64, pace: Pace) -> bool {
-    load > least.saturating_add(slack(load, pace))
+fn exceeds(load: u64, least: u64, cost: Cost) -> bool {
+    load > least.saturating_add(slack(load, cost))
 }
 
 /// The least loaded of `candidates` (slot, load); the first of several.
@@ -201,22 +204,26 @@ mod tests {
 
     #[test]
     fn a_worker_yields_beyond_the_slack_only() {
-        // load, least, calm, fast
+        // load, least, and whether it yields at the cost of a reorder, a wake-up, a fast one
         let table = [
-            (1, 0, false, false),
-            (2, 0, true, false),
-            (8, 0, true, false),
-            (9, 0, true, true),
-            (0, 5, false, false),
-            (100, 93, false, false),
-            (100, 92, true, false),
-            (100, 91, true, true),
-            (u64::MAX, u64::MAX, false, false),
+            (1, 0, [false, false, false]),
+            (2, 0, [true, false, false]),
+            (5, 0, [true, false, false]),
+            (6, 0, [true, true, false]),
+            (9, 0, [true, true, true]),
+            (0, 5, [false, false, false]),
+            (100, 93, [false, false, false]),
+            (100, 92, [true, true, false]),
+            (100, 91, [true, true, true]),
+            (200, 187, [false, false, false]),
+            (200, 186, [true, true, true]),
+            (u64::MAX, u64::MAX, [false, false, false]),
         ];
-        for (load, least, calm, fast) in table {
-            let yields = |pace| Balance::Spread.should_yield(load, least, pace);
-            assert_eq!((yields(Pace::Calm), yields(Pace::Fast)), (calm, fast), "{load} {least}");
-            assert!(!Balance::Pack.should_yield(load, least, Pace::Calm));
+        for (load, least, expected) in table {
+            let yields = [Cost::Reorder, Cost::WakeUp, Cost::FastWakeUp]
+                .map(|cost| Balance::Spread.should_yield(load, least, cost));
+            assert_eq!(yields, expected, "{load} {least}");
+            assert!(!Balance::Pack.should_yield(load, least, Cost::Reorder));
         }
     }
 
@@ -237,7 +244,7 @@ mod tests {
         assert_eq!(resolve(HERD_BALANCE_PACK, Some(more_than_double)), Err(Error::INVALID));
         assert_eq!(resolve(4, None), Err(Error::INVALID));
         let host = Balance::resolve(HERD_BALANCE_CALLBACK, Some(more_than_double), none).unwrap();
-        assert!(host.should_look(0, 0, Pace::Fast));
-        assert!(host.should_yield(5, 2, Pace::Fast) && !host.should_yield(4, 2, Pace::Calm));
+        assert!(host.should_look(0, 0, Cost::WakeUp));
+        assert!(host.should_yield(5, 2, Cost::WakeUp) && !host.should_yield(4, 2, Cost::Reorder));
     }
 }

@@ -1,7 +1,7 @@
 //! The other workers of the herd as one worker sees them: who is idle, who has the least load, and
 //! who did not answer its bell.
 
-use super::balance::{Balance, Pace, least_loaded};
+use super::balance::{Balance, Cost, least_loaded};
 use crate::atomics::Ordering::Relaxed;
 use crate::shm::slot::{Slot, State};
 use crate::sys::bell::Bell;
@@ -76,18 +76,18 @@ impl Lookout {
         &self,
         balance: &Balance,
         load: u64,
-        pace: Pace,
+        cost: Cost,
         find: impl FnOnce() -> Option<(u16, u64)>,
     ) -> Option<u16> {
         // Connections may have been closed since.
         let least_seen = self.least_seen.get().min(load);
         self.least_seen.set(least_seen);
-        if !balance.should_look(load, least_seen, pace) {
+        if !balance.should_look(load, least_seen, cost) {
             return None;
         }
         let found = find();
         self.least_seen.set(found.map_or(load, |(_, least)| least));
-        let better = found.filter(|&(_, least)| balance.should_yield(load, least, pace));
+        let better = found.filter(|&(_, least)| balance.should_yield(load, least, cost));
         better.map(|(slot, _)| slot)
     }
 
@@ -108,7 +108,7 @@ mod tests {
         let lookout = Lookout::default();
         let looks = Cell::new(0);
         let look = |load, least: Option<u64>| {
-            lookout.look(&Balance::Spread, load, Pace::Calm, || {
+            lookout.look(&Balance::Spread, load, Cost::Reorder, || {
                 looks.set(looks.get() + 1);
                 least.map(|least| (9, least))
             })

@@ -2,7 +2,7 @@
 //! loaded worker accept, and taking the right from a holder that makes no progress.
 
 use super::Worker;
-use crate::accept::balance::{self, Balance, Pace, Stance, Standing};
+use crate::accept::balance::{self, Balance, Cost, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::guard::{Sighting, Verdict};
 use crate::accept::listener::Delivery;
@@ -24,7 +24,8 @@ pub enum Asked {
     ByGuard,
 }
 
-/// Below this mean time between the accepts of one worker, hand-overs are counted dear.
+/// Below this mean time between the accepts of one worker, a wake-up more in each turn shows in the
+/// cost of a connection.
 const FAST_ACCEPT_GAP_US: u64 = 200;
 
 impl Worker {
@@ -173,7 +174,7 @@ impl Worker {
         let (load, balance) = (self.my_slot().load(), &settings.balance);
         if self.gate.is_some() {
             let find = || self.neighbours.least_idle(region.slots());
-            if let Some(slot) = self.lookout.look(balance, load, self.pace(), find) {
+            if let Some(slot) = self.lookout.look(balance, load, self.handover_cost(), find) {
                 self.has_yielded.set(true);
                 self.competes.set(false);
                 self.release();
@@ -185,7 +186,7 @@ impl Worker {
             let Some(lookout) = self.arming.lookout(listener) else { return Ok(()) };
             let find = || self.neighbours.least_accepting(region.slots());
             let is_full_enough = matches!(balance, Balance::Pack) && self.accept_disabled.get() > 0;
-            if is_full_enough || lookout.look(balance, load, Pace::Calm, find).is_some() {
+            if is_full_enough || lookout.look(balance, load, Cost::Reorder, find).is_some() {
                 lookout.comes_last(load);
                 self.arming.move_to_end(&self.reactor, listener)?;
                 count(&self.counters().reorders, 1);
@@ -194,8 +195,12 @@ impl Worker {
         Ok(())
     }
 
-    fn pace(&self) -> Pace {
-        if self.accept_gap_us.get() < FAST_ACCEPT_GAP_US { Pace::Fast } else { Pace::Calm }
+    fn handover_cost(&self) -> Cost {
+        if self.accepts_fast() { Cost::FastWakeUp } else { Cost::WakeUp }
+    }
+
+    fn accepts_fast(&self) -> bool {
+        self.accept_gap_us.get() < FAST_ACCEPT_GAP_US
     }
 
     fn watch_guard(&self) -> Result<()> {
@@ -231,7 +236,7 @@ impl Worker {
     fn push_guard_back(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
         match self.guard_pulled_in_us.take() {
-            Some(due_us) if self.pace() == Pace::Calm => {
+            Some(due_us) if !self.accepts_fast() => {
                 guard.push_back(&region.guard, due_us, self.turn_began_us.get())
             }
             _ => Ok(()),

@@ -1,16 +1,16 @@
-/* R01: with 8 idle workers a connection wakes one of them in mutex mode, and all in shared mode. */
+/* R01: with 8 idle workers a connection wakes one of them, and all in shared mode. */
 #include "serve.h"
 
 /* The connections must not keep step with the guard, which ticks every 500 ms. */
 enum { workers = 8, connections = 40, gap_ms = 47 };
 
 /* Sleeps of all workers for each connection, without those for the guard. */
-static double sleeps_a_connection(uint32_t mode, int with_request)
+static double sleeps_a_connection(uint32_t mode, uint32_t balance, int with_request)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     int clients[connections], slot;
     config.mode = mode;
-    config.balance = HERD_BALANCE_PACK;
+    config.balance = balance;
     serve_start(&config, workers);
     CHECK_EQ(herd_mode(serve.herd), mode);
     struct herd_stats before = serve_total();
@@ -27,7 +27,7 @@ static double sleeps_a_connection(uint32_t mode, int with_request)
     sleeps = serve_sleeps() - sleeps;
     struct herd_stats after = serve_total();
     CHECK_EQ(after.accepted - before.accepted, connections);
-    if (mode == HERD_MODE_MUTEX) {
+    if (mode != HERD_MODE_SHARED) {
         CHECK_EQ(after.accept_eagain - before.accept_eagain, 0);
         CHECK_EQ(after.wasted_wakeups - before.wasted_wakeups, 0);
     }
@@ -40,14 +40,25 @@ static double sleeps_a_connection(uint32_t mode, int with_request)
 
 int main(void)
 {
-    test_begin(50);
-    double shared = sleeps_a_connection(HERD_MODE_SHARED, 0);
-    double accepted = sleeps_a_connection(HERD_MODE_MUTEX, 0);
-    double answered = sleeps_a_connection(HERD_MODE_MUTEX, 1);
-    printf("sleeps a connection: shared %.2f, mutex %.2f, with its request %.2f\n", shared,
-           accepted, answered);
+    static const struct {
+        uint32_t mode, balance;
+        const char *name;
+    } ways[] = {
+        { HERD_MODE_MUTEX, HERD_BALANCE_PACK, "mutex/pack" },
+        { HERD_MODE_MUTEX, HERD_BALANCE_SPREAD, "mutex/spread" },
+        { HERD_MODE_EXCLUSIVE, HERD_BALANCE_PACK, "exclusive/pack" },
+        { HERD_MODE_EXCLUSIVE, HERD_BALANCE_SPREAD, "exclusive/spread" },
+    };
+    test_begin(55);
+    double shared = sleeps_a_connection(HERD_MODE_SHARED, HERD_BALANCE_PACK, 0);
+    printf("sleeps a connection: shared %.2f\n", shared);
     CHECK(shared >= 5.0); /* else this test cannot see a herd */
-    CHECK(accepted >= 0.5 && accepted <= 1.5);
-    CHECK(answered >= 1.5 && answered <= 2.2);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        double accepted = sleeps_a_connection(ways[i].mode, ways[i].balance, 0);
+        double answered = sleeps_a_connection(ways[i].mode, ways[i].balance, 1);
+        printf("%s %.2f, with its request %.2f\n", ways[i].name, accepted, answered);
+        CHECK(accepted >= 0.5 && accepted <= 1.5);
+        CHECK(answered >= 1.5 && answered <= 2.2);
+    }
     test_exit(0);
 }

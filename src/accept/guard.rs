@@ -33,6 +33,14 @@ impl Guard {
         Ok(taken)
     }
 
+    /// Whether it is time to look for dead workers. That asks the kernel about every slot, and ticks
+    /// can come every handover_delay, so it is done every interval only, by one worker.
+    pub fn should_look_for_dead(&self, line: &GuardLine, now_us: u64) -> bool {
+        let last_us = line.looked_for_dead_us.load(Relaxed);
+        now_us >= last_us + self.interval_us
+            && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
+    }
+
     /// Starts the timer anew if its tick is overdue: the first worker finds it so, and so do the
     /// others when one died between being woken by a tick and reading it.
     pub fn arm_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {

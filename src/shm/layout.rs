@@ -6,11 +6,14 @@ use super::slot::Slot;
 use crate::atomics::AtomicU64;
 use std::mem::size_of;
 
-/// When the guard ticks next, in microseconds of the monotonic clock.
+/// The guard's times, in microseconds of the monotonic clock.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct GuardLine {
+    /// When it ticks next.
     pub due_us: AtomicU64,
+    /// When somebody last looked for dead workers.
+    pub looked_for_dead_us: AtomicU64,
 }
 
 /// The start of the region; the slots follow it.

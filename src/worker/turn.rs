@@ -166,7 +166,9 @@ impl Worker {
         if ticked && guard.take_tick(&region.guard, now_us)? {
             count(&self.counters().guard_ticks, 1);
             self.asked.set(Some(Asked::ByGuard));
-            self.herd.free_dead_slots()?;
+            if guard.should_look_for_dead(&region.guard, now_us) {
+                self.herd.free_dead_slots()?;
+            }
         }
         guard.arm_if_overdue(&region.guard, now_us)
     }

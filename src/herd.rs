@@ -13,6 +13,7 @@ use crate::log::Log;
 use crate::mode::Mode;
 use crate::reactor::RemoteQueue;
 use crate::shm::Region;
+use crate::shm::lock::Word;
 use crate::shm::slot::{Claim, Slot, State};
 use crate::sys::address::Address;
 use crate::sys::bell::Bell;
@@ -85,10 +86,10 @@ pub struct Remote {
     /// `STOP` and `DRAIN` bits.
     pub requests: AtomicU32,
     pub posted: RemoteQueue,
-    /// The slot's worker as of this process: its claim, and the process it was made in. A forked
-    /// child inherits the values, which then are not its own.
-    claim: AtomicU64,
-    process: AtomicU64,
+    /// The process that has a worker on the slot, or is making one: its fork token; 0: none. Record
+    /// locks do not tell the threads of one process apart, this does. A forked child inherits the
+    /// value, which then is not its own.
+    owner: AtomicU64,
 }
 
 impl Remote {
@@ -227,22 +228,38 @@ impl Herd {
         }
     }
 
-    /// The hold comes before the claim and ends after it: a claimed slot that nobody holds is a
-    /// dead worker's.
+    /// Three marks, made in this order and undone in the reverse: `owner` keeps out the other threads
+    /// of this process, the hold the other processes, and the claim tells everybody. So a claimed
+    /// slot that nobody holds is a dead worker's.
     fn try_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
-        if let Some(dead) = self.dead_claim(number, slot)? {
-            self.free_dead(number, slot, dead);
-        }
-        if slot.claim().pid().is_some() || !record_lock::hold(self.region.file(), number.into())? {
+        let this_process = ForkToken::current()?.number();
+        let owner = &self.remotes[usize::from(number)].owner;
+        let former = owner.load(SeqCst);
+        if former == this_process
+            || owner.compare_exchange(former, this_process, SeqCst, SeqCst).is_err()
+        {
             return Ok(None);
         }
+        let claimed = self.hold_and_claim(number, slot);
+        if !matches!(claimed, Ok(Some(_))) {
+            owner.store(0, SeqCst);
+        }
+        claimed
+    }
+
+    fn hold_and_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
+        if !record_lock::hold(self.region.file(), number.into())? {
+            return Ok(None);
+        }
+        let left = slot.claim();
+        if left.pid().is_some() {
+            self.free_dead(number, slot, left, self.region.lock.word());
+        }
         let claim = slot.try_claim(std::process::id());
-        if let Some(claim) = claim {
+        if claim.is_some() {
             let remote = &self.remotes[usize::from(number)];
             remote.requests.store(0, SeqCst);
             remote.posted.forget();
-            remote.process.store(ForkToken::current()?.number(), SeqCst);
-            remote.claim.store(claim.bits(), SeqCst);
         }
         Ok(claim)
     }
@@ -250,9 +267,9 @@ impl Herd {
     /// Gives a slot of this process back.
     pub fn free_slot(&self, number: u16, claim: Claim) {
         let index = usize::from(number);
-        self.remotes[index].claim.store(0, SeqCst);
-        let _ = record_lock::release(self.region.file(), index);
         self.region.slots()[index].free(claim);
+        let _ = record_lock::release(self.region.file(), index);
+        self.remotes[index].owner.store(0, SeqCst);
     }
 
     /// The claim of a slot whose owner is dead.
@@ -262,16 +279,14 @@ impl Herd {
             return Ok(None);
         }
         // The own process's holds do not show as held.
-        let remote = &self.remotes[usize::from(number)];
-        let is_own = remote.claim.load(SeqCst) == claim.bits()
-            && remote.process.load(SeqCst) == ForkToken::current()?.number();
-        let lives = is_own || record_lock::is_held_by_another(self.region.file(), number.into())?;
+        let owner = self.remotes[usize::from(number)].owner.load(SeqCst);
+        let lives = owner == ForkToken::current()?.number()
+            || record_lock::is_held_by_another(self.region.file(), number.into())?;
         Ok(if lives { None } else { Some(claim) })
     }
 
-    fn free_dead(&self, number: u16, slot: &Slot, claim: Claim) -> bool {
-        // The word first: a new owner of the slot must not find its right taken.
-        let word = self.region.lock.word();
+    /// `word` was read before the owner was found dead: a later one is not the dead worker's.
+    fn free_dead(&self, number: u16, slot: &Slot, claim: Claim, word: Word) -> bool {
         if word.holder() == Some(number) {
             self.region.lock.release(word);
         }
@@ -283,8 +298,9 @@ impl Herd {
     pub fn free_dead_slots(&self) -> Result<usize> {
         let mut freed = 0;
         for (number, slot) in self.numbered_slots() {
+            let word = self.region.lock.word();
             if let Some(claim) = self.dead_claim(number, slot)?
-                && self.free_dead(number, slot, claim)
+                && self.free_dead(number, slot, claim, word)
             {
                 freed += 1;
                 self.log.info(format_args!("slot {number}: its worker is dead, freed"));

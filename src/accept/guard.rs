@@ -11,26 +11,42 @@ use crate::sys::guard_timer::GuardTimer;
 
 pub struct Guard {
     timer: GuardTimer,
+    /// Due when no tick was taken for half an interval: a worker that dies or is stopped between
+    /// being woken by a tick and reading it silences a timer for good, since the kernel wakes nobody
+    /// else for that tick and counts on only after a read.
+    backup: GuardTimer,
     interval_us: u64,
     handover_delay_us: u64,
 }
 
 impl Guard {
     pub fn new(interval_us: u64, handover_delay_us: u64) -> Result<Guard> {
-        Ok(Guard { timer: GuardTimer::new()?, interval_us, handover_delay_us })
+        let (timer, backup) = (GuardTimer::new()?, GuardTimer::new()?);
+        Ok(Guard { timer, backup, interval_us, handover_delay_us })
     }
 
-    pub fn fd(&self) -> i32 {
-        self.timer.fd()
+    pub fn fds(&self) -> [i32; 2] {
+        [self.timer.fd(), self.backup.fd()]
     }
 
     /// Takes the tick that woke this worker, and lets the timer count on. False: another took it.
     pub fn take_tick(&self, line: &GuardLine, now_us: u64) -> Result<bool> {
-        let taken = self.timer.take_tick()?;
-        if taken {
+        if self.timer.take_tick()? {
             line.due_us.store(now_us + self.interval_us, Relaxed);
+            self.push_backup_off()?;
+            return Ok(true);
         }
-        Ok(taken)
+        let was_lost = self.backup.take_tick()?;
+        if was_lost {
+            self.arm(line, now_us, self.interval_us)?;
+            self.push_backup_off()?;
+        }
+        Ok(was_lost)
+    }
+
+    fn push_backup_off(&self) -> Result<()> {
+        let us = self.interval_us + self.interval_us / 2;
+        self.backup.arm(us, us)
     }
 
     /// Whether it is time to look for dead workers. That asks the kernel about every slot, and ticks
@@ -46,6 +62,7 @@ impl Guard {
     pub fn arm_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
         if is_overdue(line.due_us.load(Relaxed), now_us, self.interval_us) {
             self.arm(line, now_us, self.interval_us)?;
+            self.push_backup_off()?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ pub extern "C" fn herd_event_init(
 
 /// Watches `fd` for `interest` (HERD_READ, HERD_WRITE, HERD_PEER_CLOSED, HERD_EDGE): `event`'s
 /// handler runs when something of it is so. The descriptor stays the host's; make it non-blocking.
-/// No allocation until worker_connections descriptors are watched.
+/// No allocation while descriptor numbers are below worker_connections (65536 at most).
 ///
 /// Returns 0. -EINVAL: NULL, not initialised, or an unknown interest; -EEXIST: the event is added
 /// already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not

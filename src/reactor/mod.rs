@@ -251,7 +251,8 @@ impl Reactor {
         }
         self.take_remote(remote);
         if stale > 0 {
-            self.rebuild()?;
+            // Without a descriptor for it, the old set is used on: the stale event comes again.
+            let _ = self.rebuild();
         }
         Ok(Arrived { total, host, stale })
     }

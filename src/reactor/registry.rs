@@ -31,7 +31,9 @@ impl Registry {
     pub fn with_capacity(expected: usize) -> Result<Registry> {
         let mut entries = Vec::new();
         entries.try_reserve_exact(expected).map_err(|_| Error::NO_MEMORY)?;
-        Ok(Registry { entries, first_free: NONE, index_of_fd: Vec::new() })
+        let mut index_of_fd = Vec::new();
+        index_of_fd.try_reserve_exact(expected).map_err(|_| Error::NO_MEMORY)?;
+        Ok(Registry { entries, first_free: NONE, index_of_fd })
     }
 
     /// Returns index and generation. The descriptor counts as this event's only after `claim_fd`.

@@ -9,11 +9,6 @@ use crate::atomics::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 pub struct Claim(u64);
 
 impl Claim {
-    /// Never 0 for a slot that is taken.
-    pub fn bits(self) -> u64 {
-        self.0
-    }
-
     pub fn pid(self) -> Option<u32> {
         Some(self.0 as u32).filter(|&pid| pid != 0)
     }

@@ -134,9 +134,16 @@ pub fn accept(listener: &OwnedFd) -> Result<Connection> {
 pub fn any_readable(listeners: impl Iterator<Item = RawFd>) -> Result<bool> {
     let mut polled: Vec<libc::pollfd> =
         listeners.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
-    // SAFETY: the pointer and the count are those of the vector.
-    let count = check(unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) })?;
-    Ok(count > 0)
+    loop {
+        // SAFETY: the pointer and the count are those of the vector.
+        let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
+        match check(result) {
+            Ok(count) => return Ok(count > 0),
+            // With a signal pending it says so even without waiting (do_poll in fs/select.c).
+            Err(error) if error == Error::errno(libc::EINTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn io_error(error: std::io::Error) -> Error {

@@ -289,8 +289,8 @@ impl Drop for Worker {
         if self.check_slot().is_ok() {
             // Its errors can only come from descriptors that are closed next.
             let _ = self.step_back(Stance::Refuse);
-            self.herd.free_slot(self.slot, self.claim);
         }
+        self.herd.free_slot(self.slot, self.claim);
         let kept = [Delivery::Push, Delivery::Pull].map(|by| self.acceptor.kept_count(by));
         let lost: usize = kept.iter().sum();
         if lost > 0 {
@@ -299,6 +299,5 @@ impl Drop for Worker {
                 self.slot
             ));
         }
-        self.remote().posted.forget();
     }
 }

@@ -138,7 +138,9 @@ impl Worker {
             self.willing.set(false);
             self.my_slot().set_state(State::Resting);
             if self.watches_guard.replace(false) {
-                self.reactor.unwatch(self.herd.guard.fd())?;
+                for fd in self.herd.guard.fds() {
+                    self.reactor.unwatch(fd)?;
+                }
             }
         }
         self.release();
@@ -206,7 +208,11 @@ impl Worker {
     fn watch_guard(&self) -> Result<()> {
         if self.herd.is_coordinated() && !self.watches_guard.get() {
             let events = self.herd.guard_events();
-            self.reactor.watch(self.herd.guard.fd(), events, Source::Guard)?;
+            let [timer, backup] = self.herd.guard.fds();
+            self.reactor.watch(timer, events, Source::Guard)?;
+            self.reactor.watch(backup, events, Source::Guard).inspect_err(|_| {
+                let _ = self.reactor.unwatch(timer);
+            })?;
             self.watches_guard.set(true);
         }
         Ok(())

@@ -36,14 +36,15 @@ impl Worker {
             return Err(Error::INVALID);
         }
         self.check_slot()?;
-        let events = self.wait(timeout_ms)?;
+        let waited = self.wait(timeout_ms);
         if flags & HERD_POST_EVENTS == 0 {
-            let accepted = self.accept_posted();
+            let accepted = waited.and_then(|_| self.accept_posted());
+            // Whatever failed, as in `run_once`.
             let unlocked = self.unlock();
             self.run_posted(Queue::Events);
             accepted.and(unlocked)?;
         }
-        Ok(events)
+        waited
     }
 
     /// Runs expired timers, after the host got the connections that were accepted before.
@@ -72,10 +73,7 @@ impl Worker {
     }
 
     fn wait_and_sort(&self, timeout_ms: i32) -> Result<usize> {
-        let room = self.capacity().saturating_sub(self.my_slot().open());
-        let batch = u64::from(self.herd.settings.accept_batch);
-        self.acceptor.begin_turn(room.min(batch) as u32);
-
+        self.acceptor.begin_turn(self.herd.settings.accept_batch);
         let mut timeout_ms = self.shortened(timeout_ms);
         if timeout_ms != 0 && !self.announce_idle()? {
             timeout_ms = 0;
@@ -152,9 +150,11 @@ impl Worker {
         }
     }
 
-    /// What the turn will run once the accept right is given up.
+    /// Whether something will run once the accept right is given up: the turn's handlers, or what
+    /// the host does with connections that it took by itself.
     pub(super) fn has_handlers_to_run(&self) -> bool {
-        self.acceptor.kept_count(Delivery::Push) > 0
+        self.accepted_in_turn.get() > 0
+            || self.acceptor.kept_count(Delivery::Push) > 0
             || self.reactor.posted_count(Queue::Events) > 0
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
@@ -204,6 +204,10 @@ impl Worker {
     }
 
     fn accept_one(&self, eligible: impl Fn(u16) -> bool) -> Result<Option<Accepted>> {
+        // Here and not before the wait: the host may have opened connections since.
+        if self.my_slot().open() >= self.capacity() {
+            return Ok(None);
+        }
         match self.acceptor.accept_one(&self.arming, self.counters(), eligible) {
             Ok(accepted) => {
                 count(&self.counters().accepted, 1);

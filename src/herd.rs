@@ -5,16 +5,17 @@ use crate::abi::{
     HERD_LISTEN_DUAL_STACK, HERD_MAX_WORKERS, HERD_MODE_EXCLUSIVE, herd_config,
     herd_listen_options, herd_stats,
 };
-use crate::accept::balance::{Balance, least_loaded};
+use crate::accept::balance::Balance;
 use crate::accept::guard::Guard;
 use crate::accept::listener::{Acceptance, Listener};
 use crate::accept::listener_table::{ListenerSet, ListenerTable};
+use crate::accept::neighbours::{Neighbours, ask};
 use crate::log::Log;
 use crate::mode::Mode;
 use crate::reactor::RemoteQueue;
 use crate::shm::Region;
 use crate::shm::lock::Word;
-use crate::shm::slot::{Claim, Slot, State};
+use crate::shm::slot::{Claim, Slot};
 use crate::sys::address::Address;
 use crate::sys::bell::Bell;
 use crate::sys::clock::{US_PER_MS, now_us};
@@ -307,13 +308,12 @@ impl Herd {
             }
         }
         if freed > 0 && self.is_coordinated() {
-            let idle = self
-                .numbered_slots()
-                .filter(|(_, slot)| slot.claim().pid().is_some() && slot.state() == State::Idle);
-            if let Some((number, _)) = least_loaded(idle.map(|(n, slot)| (n, slot.load()))) {
-                self.bells[usize::from(number)].ring();
+            let slots = self.region.slots();
+            if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
+                ask(slots, &self.bells, number);
             }
-            self.guard.arm_if_overdue(&self.region.guard, now_us())?;
+            // All may be busy, and the one that was rung may be stopped: the first that waits looks.
+            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
         }
         Ok(freed)
     }

@@ -50,10 +50,11 @@ impl Guard {
     }
 
     /// Whether it is time to look for dead workers. That asks the kernel about every slot, and ticks
-    /// can come every handover_delay, so it is done every interval only, by one worker.
+    /// can come every handover_delay, so it is done once an interval, by one worker; the half allows for
+    /// a tick that was read a little late the last time.
     pub fn should_look_for_dead(&self, line: &GuardLine, now_us: u64) -> bool {
         let last_us = line.looked_for_dead_us.load(Relaxed);
-        now_us >= last_us + self.interval_us
+        now_us >= last_us + self.interval_us / 2
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
@@ -72,16 +73,26 @@ impl Guard {
         line.due_us.load(Relaxed) > now_us + self.handover_delay_us
     }
 
-    /// Returns when the tick is due now, for `push_back`.
-    pub fn pull_in(&self, line: &GuardLine, now_us: u64) -> Result<u64> {
+    /// For `push_back`.
+    pub fn pull_in(&self, line: &GuardLine, now_us: u64) -> Result<PulledIn> {
+        let from_us = line.due_us.load(Relaxed);
         self.arm(line, now_us, self.handover_delay_us)?;
-        Ok(now_us + self.handover_delay_us)
+        Ok(PulledIn { from_us, to_us: now_us + self.handover_delay_us })
     }
 
-    /// Undoes a `pull_in`, unless the guard was armed anew since.
-    pub fn push_back(&self, line: &GuardLine, pulled_in_us: u64, now_us: u64) -> Result<()> {
-        if line.due_us.load(Relaxed) == pulled_in_us {
-            self.arm(line, now_us, self.interval_us)?;
+    /// Has the next tick come within handover_delay, if it does not anyway.
+    pub fn pull_in_if_later(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        if self.can_pull_in(line, now_us) {
+            return self.arm(line, now_us, self.handover_delay_us);
+        }
+        self.arm_if_overdue(line, now_us)
+    }
+
+    /// Undoes a `pull_in`, unless the guard was armed anew since. The tick comes when it would have
+    /// come, or pulling it in and pushing it back again and again would put it off for ever.
+    pub fn push_back(&self, line: &GuardLine, pulled_in: PulledIn, now_us: u64) -> Result<()> {
+        if line.due_us.load(Relaxed) == pulled_in.to_us && pulled_in.from_us > now_us {
+            self.arm(line, now_us, pulled_in.from_us - now_us)?;
         }
         Ok(())
     }
@@ -90,6 +101,13 @@ impl Guard {
         line.due_us.store(now_us + first_us, Relaxed);
         self.timer.arm(first_us, self.interval_us)
     }
+}
+
+/// When the next tick was due before it was pulled in, and after.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PulledIn {
+    from_us: u64,
+    to_us: u64,
 }
 
 /// A tick that nobody took for half an interval was lost: who is woken reads it first of all.

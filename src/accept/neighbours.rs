@@ -2,46 +2,40 @@
 //! who did not answer its bell.
 
 use super::balance::{Balance, Cost, least_loaded};
-use crate::atomics::Ordering::Relaxed;
 use crate::shm::slot::{Slot, State};
 use crate::sys::bell::Bell;
-use crate::sys::{Error, Result};
-use std::cell::{Cell, RefCell};
-
-/// In place of a turn number: was never rung.
-const NEVER: u64 = u64::MAX;
+use std::cell::Cell;
 
 pub struct Neighbours {
-    own_slot: u16,
-    /// By slot: the turn it was in when this worker last rang it.
-    rung_in_turn: RefCell<Vec<u64>>,
+    /// None: the workers as somebody sees them who is none of them.
+    own_slot: Option<u16>,
 }
 
 impl Neighbours {
-    pub fn new(own_slot: u16, slots: usize) -> Result<Neighbours> {
-        let mut rung_in_turn = Vec::new();
-        rung_in_turn.try_reserve_exact(slots).map_err(|_| Error::NO_MEMORY)?;
-        rung_in_turn.resize(slots, NEVER);
-        Ok(Neighbours { own_slot, rung_in_turn: RefCell::new(rung_in_turn) })
+    pub fn of_worker(own_slot: u16) -> Neighbours {
+        Neighbours { own_slot: Some(own_slot) }
+    }
+
+    pub fn of_nobody() -> Neighbours {
+        Neighbours { own_slot: None }
     }
 
     fn others<'a>(&self, slots: &'a [Slot]) -> impl Iterator<Item = (u16, &'a Slot)> {
         let own_slot = self.own_slot;
-        let numbered = (0u16..).zip(slots);
-        numbered.filter(move |&(number, slot)| number != own_slot && slot.claim().pid().is_some())
+        (0u16..)
+            .zip(slots)
+            .filter(move |&(number, slot)| Some(number) != own_slot && slot.claim().pid().is_some())
     }
 
     pub fn any_idle(&self, slots: &[Slot]) -> bool {
         self.others(slots).any(|(_, slot)| slot.state() == State::Idle)
     }
 
-    /// Slot and load of the least-loaded idle worker. One that was rung and has not moved since is
-    /// stopped or dead: it is not asked again.
+    /// Slot and load of the least-loaded idle worker. One that was asked and has not come out of its
+    /// wait since is on its way, or it is stopped or dead: it is not asked again.
     pub fn least_idle(&self, slots: &[Slot]) -> Option<(u16, u64)> {
-        let rung_in_turn = self.rung_in_turn.borrow();
-        let idle = self.others(slots).filter(|&(number, slot)| {
-            slot.state() == State::Idle && rung_in_turn[usize::from(number)] != turn(slot)
-        });
+        let idle =
+            self.others(slots).filter(|(_, slot)| slot.state() == State::Idle && !slot.is_asked());
         least_loaded(idle.map(|(number, slot)| (number, slot.load())))
     }
 
@@ -50,16 +44,15 @@ impl Neighbours {
         let accepting = self.others(slots).filter(|(_, slot)| slot.state() != State::Resting);
         least_loaded(accepting.map(|(number, slot)| (number, slot.load())))
     }
-
-    pub fn ring(&self, slots: &[Slot], bells: &[Bell], number: u16) {
-        let index = usize::from(number);
-        self.rung_in_turn.borrow_mut()[index] = turn(&slots[index]);
-        bells[index].ring();
-    }
 }
 
-fn turn(slot: &Slot) -> u64 {
-    slot.counters.turns.load(Relaxed)
+/// Asks a worker that was seen idle to look for connections. True: it will, before anything else;
+/// false: it has left its wait meanwhile, and may run its own handlers first.
+pub fn ask(slots: &[Slot], bells: &[Bell], number: u16) -> bool {
+    let index = usize::from(number);
+    let will_look = slots[index].ask();
+    bells[index].ring();
+    will_look
 }
 
 /// When to look for a worker to let accept. Looking at all slots costs a cache miss for each, so it
@@ -101,7 +94,6 @@ impl Lookout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::slot::count;
 
     #[test]
     fn a_worker_looks_only_after_its_load_has_grown() {
@@ -136,13 +128,14 @@ mod tests {
             slot.set_state(State::Idle);
         }
         let bells: Vec<Bell> = (0..4).map(|_| Bell::new().unwrap()).collect();
-        let neighbours = Neighbours::new(3, 4).unwrap();
+        let neighbours = Neighbours::of_worker(3);
         assert_eq!(neighbours.least_idle(&slots), Some((0, 0)));
-        neighbours.ring(&slots, &bells, 0);
+        assert!(ask(&slots, &bells, 0));
         assert_eq!(neighbours.least_idle(&slots), Some((1, 1)));
-        count(&slots[0].counters.turns, 1);
+        assert!(slots[0].take_asked() && !slots[0].take_asked());
         assert_eq!(neighbours.least_idle(&slots), Some((0, 0)));
         slots[0].set_state(State::Busy);
+        assert!(!ask(&slots, &bells, 0));
         slots[1].set_state(State::Resting);
         assert_eq!(neighbours.least_idle(&slots), Some((2, 2)));
         assert_eq!(neighbours.least_accepting(&slots), Some((0, 0)));

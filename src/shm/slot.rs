@@ -60,6 +60,8 @@ pub fn count(counter: &AtomicU64, more: u64) {
 pub struct Slot {
     claim: AtomicU64,
     state: AtomicU32,
+    /// 1: another worker wants this one to look for connections. Set before its bell is rung.
+    asked: AtomicU32,
     open: AtomicU64,
     /// The host's own figure of load + 1; 0: it has none, and `open` is the load.
     host_load: AtomicU64,
@@ -104,8 +106,25 @@ impl Slot {
 
     fn clear(&self) {
         self.set_state(State::Busy);
+        self.asked.store(0, SeqCst);
         self.set_open(0);
         self.set_host_load(None);
+    }
+
+    /// Leaves word for the owner, who was seen idle. True: it is still idle, so it takes the word when
+    /// its wait ends; false: it may have looked already.
+    pub fn ask(&self) -> bool {
+        self.asked.store(1, SeqCst);
+        self.state() == State::Idle
+    }
+
+    pub fn is_asked(&self) -> bool {
+        self.asked.load(SeqCst) != 0
+    }
+
+    /// To be called after every wait, when the state is no longer `Idle`.
+    pub fn take_asked(&self) -> bool {
+        self.is_asked() && self.asked.swap(0, SeqCst) != 0
     }
 
     pub fn set_state(&self, state: State) {

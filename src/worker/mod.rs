@@ -10,7 +10,7 @@ use crate::accept::acceptor::Acceptor;
 use crate::accept::arming::Arming;
 use crate::accept::balance::{self, Stance};
 use crate::accept::gate::Gate;
-use crate::accept::guard::Suspicion;
+use crate::accept::guard::{PulledIn, Suspicion};
 use crate::accept::listener::Delivery;
 use crate::accept::neighbours::{Lookout, Neighbours};
 use crate::herd::{Herd, Remote};
@@ -69,8 +69,8 @@ pub struct Worker {
     /// Why its next try comes first and looks for waiting connections.
     asked: Cell<Option<Asked>>,
     watches_guard: Cell<bool>,
-    /// When the guard ticks because this worker has pulled it in.
-    guard_pulled_in_us: Cell<Option<u64>>,
+    /// The guard's tick that this worker has pulled in.
+    guard_pulled_in: Cell<Option<PulledIn>>,
     suspicion: Cell<Suspicion>,
     turn_began_us: Cell<u64>,
     last_accept_us: Cell<u64>,
@@ -104,8 +104,9 @@ impl Worker {
         let listeners = herd.listeners();
         let acceptor = Acceptor::new(listeners.listeners.len(), settings.accept_batch)?;
         let (slot, claim) = herd.claim_slot(slot)?;
-        let parts = Worker::make_parts(herd, slot);
-        let (reactor, neighbours) = parts.inspect_err(|_| herd.free_slot(slot, claim))?;
+        let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
+        let reactor = Reactor::new(slot + 1, expected);
+        let reactor = reactor.inspect_err(|_| herd.free_slot(slot, claim))?;
         // From here on dropping the worker gives the slot back.
         let worker = Worker {
             herd: herd.clone(),
@@ -117,7 +118,7 @@ impl Worker {
             arming: Arming::new(listeners, herd.mode.listener_events()),
             acceptor,
             gate: herd.has_accept_right().then(|| Gate::new(slot)),
-            neighbours,
+            neighbours: Neighbours::of_worker(slot),
             lookout: Lookout::default(),
             accept_disabled: Cell::new(0),
             back_off_until_us: Cell::new(None),
@@ -127,7 +128,7 @@ impl Worker {
             has_woken: Cell::new(false),
             asked: Cell::new(None),
             watches_guard: Cell::new(false),
-            guard_pulled_in_us: Cell::new(None),
+            guard_pulled_in: Cell::new(None),
             suspicion: Cell::default(),
             turn_began_us: Cell::new(now_us()),
             last_accept_us: Cell::new(0),
@@ -144,12 +145,6 @@ impl Worker {
             herd.guard.arm_if_overdue(&herd.region.guard, now_us())?;
         }
         Ok(worker)
-    }
-
-    fn make_parts(herd: &Herd, slot: u16) -> Result<(Reactor, Neighbours)> {
-        let expected = herd.settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
-        let reactor = Reactor::new(slot + 1, expected)?;
-        Ok((reactor, Neighbours::new(slot, herd.region.slots().len())?))
     }
 
     pub fn slot_number(&self) -> u16 {

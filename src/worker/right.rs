@@ -6,6 +6,7 @@ use crate::accept::balance::{self, Balance, Cost, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::guard::{Sighting, Verdict};
 use crate::accept::listener::Delivery;
+use crate::accept::neighbours::ask;
 use crate::accept::protocol::{self, Condition};
 use crate::herd::Herd;
 use crate::reactor::Source;
@@ -61,7 +62,7 @@ impl Worker {
         if stance == Stance::Refuse {
             // Rung a moment before it said that it rests: the next one is to accept.
             if self.asked.take().is_some() {
-                self.wake_least_idle();
+                self.leave_to_others()?;
             }
             return Ok(false);
         }
@@ -134,6 +135,8 @@ impl Worker {
     /// Stops trying for the accept right: gives it up, disarms, and wakes another worker unless that
     /// was done already. One that refuses leaves the guard's ticks to others as well.
     pub(super) fn step_back(&self, stance: Stance) -> Result<()> {
+        // First of all: what fails below must not keep it.
+        self.release();
         if stance == Stance::Refuse {
             self.willing.set(false);
             self.my_slot().set_state(State::Resting);
@@ -143,27 +146,33 @@ impl Worker {
                 }
             }
         }
-        self.release();
         self.suspicion.take();
         self.arming.disarm(&self.reactor)?;
         if self.competes.replace(false) {
-            self.wake_least_idle();
+            self.leave_to_others()?;
         }
         Ok(())
     }
 
-    fn wake_least_idle(&self) {
-        if self.herd.is_coordinated()
-            && let Some((slot, _)) = self.neighbours.least_idle(self.herd.region.slots())
-        {
+    /// Wakes an idle worker to accept. In EXCLUSIVE, where those who are busy do not try before they
+    /// wait, the guard has the first of them look for a connection that this one was woken for.
+    fn leave_to_others(&self) -> Result<()> {
+        let Herd { region, guard, .. } = &*self.herd;
+        if !self.herd.is_coordinated() {
+            return Ok(());
+        }
+        if let Some((slot, _)) = self.neighbours.least_idle(region.slots()) {
             self.wake(slot);
         }
+        if self.gate.is_none() && !self.has_woken.get() {
+            guard.pull_in_if_later(&region.guard, now_us())?;
+        }
+        Ok(())
     }
 
     /// Rings a worker that is to accept in place of this one.
     fn wake(&self, slot: u16) {
-        self.neighbours.ring(self.herd.region.slots(), &self.herd.bells, slot);
-        self.has_woken.set(true);
+        self.has_woken.set(ask(self.herd.region.slots(), &self.herd.bells, slot));
         count(&self.counters().handovers, 1);
     }
 
@@ -229,9 +238,10 @@ impl Worker {
     /// Has the guard wake an idle worker within handover_delay, unless that is so already.
     pub(super) fn pull_guard_in(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
-        let now_us = self.turn_began_us.get();
+        // Not when the turn began: handlers can have run for long since.
+        let now_us = now_us();
         if guard.can_pull_in(&region.guard, now_us) {
-            self.guard_pulled_in_us.set(Some(guard.pull_in(&region.guard, now_us)?));
+            self.guard_pulled_in.set(Some(guard.pull_in(&region.guard, now_us)?));
         }
         Ok(())
     }
@@ -241,9 +251,9 @@ impl Worker {
     /// wake-up every handover_delay.
     fn push_guard_back(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
-        match self.guard_pulled_in_us.take() {
-            Some(due_us) if !self.accepts_fast() => {
-                guard.push_back(&region.guard, due_us, self.turn_began_us.get())
+        match self.guard_pulled_in.take() {
+            Some(pulled_in) if !self.accepts_fast() => {
+                guard.push_back(&region.guard, pulled_in, self.turn_began_us.get())
             }
             _ => Ok(()),
         }

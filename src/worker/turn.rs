@@ -81,7 +81,7 @@ impl Worker {
         let mut guard_ticked = false;
         let mut listeners_ready = false;
         let arrived = self.reactor.wait(timeout_ms, &self.remote().posted, |source| match source {
-            Source::Bell => self.asked.set(Some(Asked::ByBell)),
+            Source::Bell => {}
             Source::Guard => guard_ticked = true,
             Source::Listeners => listeners_ready = true,
             Source::Listener(number) => self.acceptor.set_ready(number),
@@ -89,6 +89,9 @@ impl Worker {
         self.has_woken.set(false);
         if self.willing.get() {
             self.my_slot().set_state(State::Busy);
+        }
+        if self.my_slot().take_asked() {
+            self.asked.set(Some(Asked::ByBell));
         }
         let arrived = arrived?;
         let counters = self.counters();

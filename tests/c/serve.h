@@ -126,8 +126,8 @@ __attribute__((noreturn)) CHECK_HELPER void serve_run(int slot)
 
 /* --- What a process does ------------------------------------------------------------------ */
 
-/* Whether a process waits (state S in proc(5)). */
-CHECK_HELPER int process_sleeps(pid_t pid)
+/* The state of a process (proc(5)): S waits, T is stopped. */
+CHECK_HELPER char process_state(pid_t pid)
 {
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -137,7 +137,13 @@ CHECK_HELPER int process_sleeps(pid_t pid)
     fclose(stat);
     CHECK(read != NULL);
     char *name_end = strrchr(line, ')');
-    return name_end != NULL && name_end[1] == ' ' && name_end[2] == 'S';
+    CHECK(name_end != NULL && name_end[1] == ' ');
+    return name_end[2];
+}
+
+CHECK_HELPER int process_sleeps(pid_t pid)
+{
+    return process_state(pid) == 'S';
 }
 
 CHECK_HELPER int process_fds(pid_t pid)

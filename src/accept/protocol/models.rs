@@ -10,7 +10,7 @@ use crate::accept::gate::Gate;
 use crate::accept::neighbours::Neighbours;
 use crate::atomics::{AtomicU32, Ordering::SeqCst};
 use crate::shm::lock::AcceptLock;
-use crate::shm::slot::Slot;
+use crate::shm::slot::{Slot, State};
 use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
@@ -29,18 +29,13 @@ enum Rest {
 struct Herd {
     lock: AcceptLock,
     slots: Vec<Slot>,
-    /// By slot: the number of rings.
-    rung: Vec<AtomicU32>,
     guard_pulled_in: AtomicU32,
 }
 
 impl Herd {
     fn new(workers: usize) -> Herd {
-        let herd = Herd {
-            slots: (0..workers).map(|_| Slot::default()).collect(),
-            rung: (0..workers).map(|_| AtomicU32::new(0)).collect(),
-            ..Herd::default()
-        };
+        let herd =
+            Herd { slots: (0..workers).map(|_| Slot::default()).collect(), ..Herd::default() };
         for slot in &herd.slots {
             slot.try_claim(1).unwrap();
         }
@@ -61,7 +56,7 @@ struct Worker {
 
 impl Worker {
     fn new(herd: &Arc<Herd>, slot: u16) -> Worker {
-        let neighbours = Neighbours::new(slot, herd.slots.len()).unwrap();
+        let neighbours = Neighbours::of_worker(slot);
         Worker { herd: herd.clone(), slot, gate: Gate::new(slot), neighbours }
     }
 
@@ -93,6 +88,19 @@ impl Worker {
         }
     }
 
+    /// Leaves its wait for an event of its own, and runs the handler unless it finds itself rung.
+    fn work_on_own_event(&self) -> Rest {
+        let herd = &self.herd;
+        herd.slots[usize::from(self.slot)].set_state(State::Busy);
+        if herd.slots[usize::from(self.slot)].take_asked() {
+            return self.idle(COMPETING);
+        }
+        if leaves_idle_unaware(&self.neighbours, &herd.slots, &herd.lock, COMPETING) {
+            herd.pull_guard_in();
+        }
+        Rest::Busy
+    }
+
     /// Releases the right and goes on to run handlers.
     fn release_and_work(&self) -> Rest {
         let herd = &self.herd;
@@ -108,10 +116,7 @@ impl Worker {
         let herd = &self.herd;
         assert!(self.gate.release(&herd.lock));
         let idle = self.neighbours.least_idle(&herd.slots);
-        if let Some((slot, _)) = idle {
-            herd.rung[usize::from(slot)].fetch_add(1, SeqCst);
-        }
-        idle.is_some()
+        idle.is_some_and(|(slot, _)| herd.slots[usize::from(slot)].ask())
     }
 }
 
@@ -127,7 +132,7 @@ fn check(herd: &Herd, workers: Vec<JoinHandle<Rest>>) {
     let sleeps = |slot: usize| rests[slot] != Rest::Busy;
     let has_armed_holder =
         herd.lock.word().holder().is_some_and(|slot| rests[usize::from(slot)] == Rest::Armed);
-    let was_rung = |slot: usize| sleeps(slot) && herd.rung[slot].load(SeqCst) > 0;
+    let was_rung = |slot: usize| sleeps(slot) && herd.slots[slot].take_asked();
     let somebody_is_due = has_armed_holder
         || herd.guard_pulled_in.load(SeqCst) == 1
         || (0..rests.len()).any(was_rung);
@@ -185,6 +190,24 @@ fn a_worker_that_yields_leaves_the_right_with_somebody() {
                 worker.idle(Condition { willing: true, competes: !has_woken, has_woken })
             }),
             run(other, |worker| worker.idle(COMPETING)),
+        ]
+    });
+}
+
+/// The other was idle when it was chosen, and has left its wait for an event of its own before the
+/// bell rang: it runs that event's handler first.
+#[test]
+fn a_worker_that_yields_to_one_that_just_got_busy_leaves_the_right_with_somebody() {
+    model(2, |herd| {
+        let holder = Worker::holding(herd, 0);
+        let other = Worker::new(herd, 1);
+        herd.slots[1].set_state(State::Idle);
+        vec![
+            run(holder, |worker| {
+                let has_woken = worker.release_to_another();
+                worker.idle(Condition { willing: true, competes: !has_woken, has_woken })
+            }),
+            run(other, |worker| worker.work_on_own_event()),
         ]
     });
 }

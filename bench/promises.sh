@@ -16,9 +16,9 @@ connections=8192    # of one worker: more than there are, so that PACK does not 
 accept_delay_ms=100 # of the crash rows, to keep them short; the default elsewhere
 burn_us=500
 if [ -n "${QUICK:-}" ]; then
-    rounds=3 crash_rounds=2 short_rounds=5 short_s=0.4 wait_ms=1000 wakeups=80 idle_s=3 lock_rounds=11
+    rounds=2 crash_rounds=1 short_rounds=3 short_s=0.4 wait_ms=700 crash_ms=400 wakeups=80 idle_s=2 lock_rounds=11
 else
-    rounds=5 crash_rounds=5 short_rounds=11 short_s=0.6 wait_ms=2000 wakeups=120 idle_s=6 lock_rounds=31
+    rounds=5 crash_rounds=4 short_rounds=9 short_s=0.5 wait_ms=1500 crash_ms=500 wakeups=120 idle_s=5 lock_rounds=31
 fi
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/herd-bench.XXXXXX") || exit 1
@@ -150,7 +150,7 @@ crash_round() {
     for event in kill stop orphan_kill orphan_stop none; do
         for name in $herds raw-exclusive; do
             start "$name" "$workers" --accept-delay-ms "$accept_delay_ms" || continue
-            clients "$name" "$event" wait 500 600 "$event"
+            clients "$name" "$event" wait 500 "$crash_ms" "$event"
             stop_all
         done
     done

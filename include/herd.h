@@ -141,8 +141,9 @@ struct herd_timer;
 #define HERD_ENOSLOT (-5007)
 
 /**
- * This worker's death was reported with `herd_reap` and its slot was taken from it, but it lives.
- * Destroy it and make a new one.
+ * This worker was found dead and its slot was taken from it, but it lives: its process has closed a
+ * descriptor of the herd's memory, which ends the lock by which the others know that it lives
+ * (fcntl(2)). Destroy it and make a new one.
  */
 #define HERD_EREAPED (-5008)
 
@@ -337,7 +338,8 @@ struct herd_config {
     uint32_t max_workers;
     /**
      * Connections that one worker can have open (nginx: `worker_connections`). At this number it
-     * does not accept; over 7/8 of it the worker steps back so that others accept. Default: 1024.
+     * does not accept. Over 7/8 of it the worker leaves accepting to others: in MUTEX it skips
+     * tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. Default: 1024.
      */
     uint32_t worker_connections;
     /**
@@ -347,8 +349,9 @@ struct herd_config {
      */
     uint32_t accept_delay_ms;
     /**
-     * How long in microseconds a holder of the accept right must have made no progress, with a
-     * connection waiting, before the right is taken from it. 1 to 1000000. Default: 500.
+     * How soon in microseconds an idle worker is woken while the accept right is free and those who
+     * know of it are busy, and how long a holder of the right must have made no progress, with a
+     * connection waiting, before it is taken from it. 1 to 1000000. Default: 500.
      */
     uint32_t handover_delay_us;
     /**
@@ -493,7 +496,7 @@ struct herd_stats {
      */
     uint32_t size;
     /**
-     * Live workers: 0 or 1 for one slot.
+     * Workers, those included that died and were not found dead yet: 0 or 1 for one slot.
      */
     uint32_t workers;
     /**
@@ -509,7 +512,7 @@ struct herd_stats {
      */
     uint64_t closed;
     /**
-     * Passes of the loop.
+     * Waits: one in a pass of the loop, or two if it was asked to accept.
      */
     uint64_t turns;
     /**
@@ -688,7 +691,7 @@ int herd_event_del(struct herd_worker *worker, struct herd_event *event);
 /**
  * Posts an initialised event to the worker's HERD_POSTED_EVENTS from any thread of its process, and
  * wakes the worker. Several posts before the handler runs are one. The event must not be
- * initialised or freed meanwhile.
+ * initialised or freed meanwhile, nor be added to or posted at another worker.
  *
  * Returns 1: posted; 0: it was posted already and has not run. -EINVAL: NULL or not initialised.
  * Otherwise negative: as `herd_worker_slot`. Any thread of this process, and signal handlers.
@@ -706,7 +709,7 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
  * HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
  * -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
- * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 2 descriptors open, and
+ * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, and
  * another with the first listener. Since 0.1.
  */
 int herd_create(const struct herd_config *config, struct herd **herd);
@@ -839,20 +842,21 @@ int herd_free_slots(struct herd *herd);
 /**
  * Tries for the accept right. Held: the listeners are armed, and events should be posted and the
  * right given up before they are run. Not held: the listeners are disarmed, and another worker
- * accepts. Never blocks. Where nobody competes (one worker, HERD_MODE_SHARED) the answer is 1
- * unless the worker steps back.
+ * accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE, HERD_MODE_SHARED,
+ * max_workers 1) the answer is 1 unless the worker steps back.
  *
- * Returns 1: held; 0: not: another worker holds it, or this one steps back: more than 7/8 of its
- * connections are in use, it is out of descriptors, draining, or the host has not taken all
- * accepted connections. Negative: as `herd_run_once`, or a negated errno of epoll_ctl(2); then it
- * is not held. Thread: the worker's own, not from a callback. nginx: ngx_trylock_accept_mutex.
- * Since 0.1.
+ * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
+ * compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
+ * has just woken a less loaded worker, or the host has not taken all accepted connections. Negative:
+ * as `herd_run_once`; then it is not held. Thread: the worker's own, not from a callback. nginx:
+ * ngx_trylock_accept_mutex. Since 0.1.
  */
 int herd_trylock(struct herd_worker *worker);
 
 /**
  * Gives the accept right up. The listeners stay armed until the next `herd_trylock` fails, as in
- * nginx; a worker that steps back disarms them now and wakes another worker. To be called in every
+ * nginx; a worker that steps back or has much more load than an idle one disarms them now and wakes
+ * another worker. To be called in every
  * turn, whatever `herd_trylock` said.
  *
  * Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it

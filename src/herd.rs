@@ -28,7 +28,7 @@ use crate::sys::{Error, Result, epoll};
 use std::ffi::CString;
 use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -101,6 +101,8 @@ impl Remote {
 pub struct Herd {
     pub settings: Settings,
     pub mode: Mode,
+    /// Whether workers compete for the lock. With one worker there is nobody to compete with.
+    pub has_accept_right: bool,
     kernel_has_exclusive: bool,
     pub log: Log,
     pub region: Region,
@@ -120,28 +122,26 @@ impl Herd {
         let region = Region::new(&region_name, slots)?;
         let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
         let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
+        let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
+        let has_accept_right = mode == Mode::Mutex && settings.max_workers > 1;
         let herd = Herd {
-            mode: Mode::resolve(settings.wished_mode, kernel_has_exclusive)?,
+            mode,
+            has_accept_right,
             kernel_has_exclusive,
             region,
             bells,
             remotes: (0..slots).map(|_| Remote::default()).collect(),
             guard: Guard::new(settings.accept_delay_us, settings.handover_delay_us)?,
-            listeners: Mutex::default(),
+            listeners: Mutex::new(ListenerTable::new(has_accept_right)),
             settings,
             log,
         };
-        let (mode, balance) = (herd.mode, herd.settings.balance);
+        let balance = herd.settings.balance;
         herd.log.info(format_args!("mode {mode}, balance {balance}, {slots} slots"));
         if herd.settings.wished_mode == HERD_MODE_EXCLUSIVE && mode != Mode::Exclusive {
             herd.log.warning(format_args!("no EPOLLEXCLUSIVE here: mode {mode} instead"));
         }
         Ok(herd)
-    }
-
-    /// Whether workers compete for the lock. With one worker there is nobody to compete with.
-    pub fn has_accept_right(&self) -> bool {
-        self.mode == Mode::Mutex && self.settings.max_workers > 1
     }
 
     /// Whether workers tell each other who should accept.
@@ -194,7 +194,7 @@ impl Herd {
 
     /// The listeners as they are now, for a new worker.
     pub fn listeners(&self) -> ListenerSet {
-        self.lock_listeners().snapshot(self.has_accept_right())
+        self.lock_listeners().snapshot()
     }
 
     fn has_workers(&self) -> bool {
@@ -337,29 +337,12 @@ impl Herd {
     pub fn stats<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> herd_stats {
         let mut total = herd_stats { size: size_of::<herd_stats>() as u32, ..Default::default() };
         for slot in slots {
-            let counters = &slot.counters;
             if slot.claim().pid().is_some() {
                 total.workers += 1;
                 total.connections_open += slot.open();
             }
             total.reaps += slot.reaps();
-            total.accepted += counters.accepted.load(Relaxed);
-            total.closed += counters.closed.load(Relaxed);
-            total.turns += counters.turns.load(Relaxed);
-            total.wakeups += counters.wakeups.load(Relaxed);
-            total.wasted_wakeups += counters.wasted_wakeups.load(Relaxed);
-            total.accept_eagain += counters.accept_eagain.load(Relaxed);
-            total.accept_retries += counters.accept_retries.load(Relaxed);
-            total.backoffs += counters.backoffs.load(Relaxed);
-            total.acquisitions += counters.acquisitions.load(Relaxed);
-            total.failed_tries += counters.failed_tries.load(Relaxed);
-            total.handovers += counters.handovers.load(Relaxed);
-            total.reorders += counters.reorders.load(Relaxed);
-            total.guard_ticks += counters.guard_ticks.load(Relaxed);
-            total.guard_useful += counters.guard_useful.load(Relaxed);
-            total.blind_accepts += counters.blind_accepts.load(Relaxed);
-            total.thefts += counters.thefts.load(Relaxed);
-            total.stale_events += counters.stale_events.load(Relaxed);
+            slot.counters.add_to(&mut total);
         }
         total
     }

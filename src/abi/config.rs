@@ -68,14 +68,16 @@ pub struct herd_config {
     /// one time, the old generation of a reload included. With 1 no lock is used. Default: 64.
     pub max_workers: u32,
     /// Connections that one worker can have open (nginx: `worker_connections`). At this number it
-    /// does not accept; over 7/8 of it the worker steps back so that others accept. Default: 1024.
+    /// does not accept. Over 7/8 of it the worker leaves accepting to others: in MUTEX it skips
+    /// tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. Default: 1024.
     pub worker_connections: u32,
     /// Safety net: the longest time in milliseconds that a connection can wait while a worker is
     /// idle, whatever happened to the others (nginx: `accept_mutex_delay`), and how long a worker
     /// without free file descriptors leaves accepting to others. 1 to 60000. Default: 500.
     pub accept_delay_ms: u32,
-    /// How long in microseconds a holder of the accept right must have made no progress, with a
-    /// connection waiting, before the right is taken from it. 1 to 1000000. Default: 500.
+    /// How soon in microseconds an idle worker is woken while the accept right is free and those who
+    /// know of it are busy, and how long a holder of the right must have made no progress, with a
+    /// connection waiting, before it is taken from it. 1 to 1000000. Default: 500.
     pub handover_delay_us: u32,
     /// Connections accepted in one turn at most. 1 to 1024. Default: 1, as nginx without
     /// `multi_accept`: two clients taken at once by one worker wait behind each other's handlers.

@@ -19,8 +19,9 @@ pub const HERD_EABI: i32 = -5006;
 /// Every worker slot of the herd is taken. Raise `max_workers`, or report dead workers with
 /// `herd_reap`.
 pub const HERD_ENOSLOT: i32 = -5007;
-/// This worker's death was reported with `herd_reap` and its slot was taken from it, but it lives.
-/// Destroy it and make a new one.
+/// This worker was found dead and its slot was taken from it, but it lives: its process has closed a
+/// descriptor of the herd's memory, which ends the lock by which the others know that it lives
+/// (fcntl(2)). Destroy it and make a new one.
 pub const HERD_EREAPED: i32 = -5008;
 /// The mode or the balance policy is known but not part of this version.
 pub const HERD_EMODE: i32 = -5009;

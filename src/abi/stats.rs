@@ -7,7 +7,7 @@
 pub struct herd_stats {
     /// `sizeof(struct herd_stats)` of the header that the program was built with.
     pub size: u32,
-    /// Live workers: 0 or 1 for one slot.
+    /// Workers, those included that died and were not found dead yet: 0 or 1 for one slot.
     pub workers: u32,
     /// Connections open now: accepted or reported with `herd_conn_opened`, and not yet closed.
     pub connections_open: u64,
@@ -15,7 +15,7 @@ pub struct herd_stats {
     pub accepted: u64,
     /// Connections reported with `herd_conn_closed`.
     pub closed: u64,
-    /// Passes of the loop.
+    /// Waits: one in a pass of the loop, or two if it was asked to accept.
     pub turns: u64,
     /// Returns from the wait with at least one event.
     pub wakeups: u64,

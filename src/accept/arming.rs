@@ -86,7 +86,7 @@ impl Arming {
             let fd = listener.fd.as_raw_fd();
             if let Err(error) = reactor.watch(fd, self.events, Source::Listener(number)) {
                 for (_, earlier) in self.usable().take_while(|&(other, _)| other != number) {
-                    reactor.unwatch(earlier.fd.as_raw_fd())?;
+                    let _ = reactor.unwatch(earlier.fd.as_raw_fd());
                 }
                 return Err(error);
             }

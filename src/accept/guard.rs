@@ -5,7 +5,6 @@
 
 use crate::atomics::Ordering::Relaxed;
 use crate::shm::layout::GuardLine;
-use crate::shm::lock::Word;
 use crate::sys::Result;
 use crate::sys::guard_timer::GuardTimer;
 
@@ -115,79 +114,9 @@ fn is_overdue(due_us: u64, now_us: u64, interval_us: u64) -> bool {
     now_us > due_us + interval_us / 2
 }
 
-/// What a worker saw of the holder while a connection was waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sighting {
-    pub word: Word,
-    pub holder_turns: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// Nothing to hold against the holder.
-    Clear,
-    /// Look again in a while.
-    LookAgain,
-    /// A connection waits, and the holder did nothing for long enough: take the right from it.
-    TakeOver(Word),
-}
-
-/// Evidence that a holder makes no progress, gathered over `handover_delay`.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Suspicion {
-    first: Option<(Sighting, u64)>,
-}
-
-impl Suspicion {
-    pub fn is_pending(&self) -> bool {
-        self.first.is_some()
-    }
-
-    pub fn clear(&mut self) {
-        self.first = None;
-    }
-
-    /// When to look again, while there is something to look at.
-    pub fn next_look_us(&self, handover_delay_us: u64) -> Option<u64> {
-        self.first.map(|(_, since_us)| since_us + handover_delay_us)
-    }
-
-    /// `sighting` is None when no connection waits or nobody holds the right. A holder that moved
-    /// since the first sighting is cleared: it is alive, and the connection is as good as accepted.
-    pub fn judge(
-        &mut self,
-        sighting: Option<Sighting>,
-        now_us: u64,
-        handover_delay_us: u64,
-    ) -> Verdict {
-        let Some(seen) = sighting else {
-            self.clear();
-            return Verdict::Clear;
-        };
-        match self.first {
-            Some((first, since_us)) if first == seen => {
-                if now_us < since_us + handover_delay_us {
-                    return Verdict::LookAgain;
-                }
-                self.clear();
-                Verdict::TakeOver(seen.word)
-            }
-            Some(_) => {
-                self.clear();
-                Verdict::Clear
-            }
-            None => {
-                self.first = Some((seen, now_us));
-                Verdict::LookAgain
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shm::lock::AcceptLock;
 
     #[test]
     fn a_tick_is_overdue_only_after_its_readers_had_their_time() {
@@ -195,27 +124,5 @@ mod tests {
         assert!(!is_overdue(1_000_000, 900_000, 500_000));
         assert!(!is_overdue(1_000_000, 1_250_000, 500_000));
         assert!(is_overdue(1_000_000, 1_250_001, 500_000));
-    }
-
-    #[test]
-    fn only_a_holder_that_stood_still_while_a_connection_waited_loses_the_right() {
-        let lock = AcceptLock::default();
-        let word = lock.try_acquire(3).unwrap();
-        let still = Some(Sighting { word, holder_turns: 7 });
-        let moved = Some(Sighting { word, holder_turns: 8 });
-
-        let mut suspicion = Suspicion::default();
-        assert_eq!(suspicion.judge(None, 0, 500), Verdict::Clear);
-        assert_eq!(suspicion.judge(still, 100, 500), Verdict::LookAgain);
-        assert_eq!(suspicion.next_look_us(500), Some(600));
-        assert_eq!(suspicion.judge(still, 599, 500), Verdict::LookAgain);
-        assert_eq!(suspicion.judge(still, 600, 500), Verdict::TakeOver(word));
-        assert_eq!(suspicion.next_look_us(500), None);
-
-        assert_eq!(suspicion.judge(still, 700, 500), Verdict::LookAgain);
-        assert_eq!(suspicion.judge(moved, 1300, 500), Verdict::Clear);
-        assert_eq!(suspicion.judge(moved, 1400, 500), Verdict::LookAgain);
-        assert_eq!(suspicion.judge(None, 2000, 500), Verdict::Clear);
-        assert!(!suspicion.is_pending());
     }
 }

@@ -7,12 +7,13 @@ use crate::sys::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-#[derive(Default)]
 pub struct ListenerTable {
     /// None where one was removed.
     listeners: Vec<Option<Arc<Listener>>>,
-    /// Holds all listeners, each under its number, once there is one. Children inherit it and never
-    /// change it: an epoll set belongs to all who have it open.
+    /// Whether workers switch several listeners on and off in every turn.
+    arms_at_once: bool,
+    /// For them: holds all listeners, each under its number, once there are two. Children inherit it
+    /// and never change it: an epoll set belongs to all who have it open.
     all: Option<Arc<Epoll>>,
 }
 
@@ -20,11 +21,15 @@ pub struct ListenerTable {
 pub struct ListenerSet {
     /// In order of their numbers.
     pub listeners: Vec<(u16, Arc<Listener>)>,
-    /// For a worker that arms several at once.
+    /// The set of all, if they are to be armed at once.
     pub all: Option<Arc<Epoll>>,
 }
 
 impl ListenerTable {
+    pub fn new(arms_at_once: bool) -> ListenerTable {
+        ListenerTable { listeners: Vec::new(), arms_at_once, all: None }
+    }
+
     /// Returns the listener's number. `has_workers`: the set of all may be in use and stays as it is;
     /// workers made later get a fresh one.
     pub fn insert(&mut self, listener: Listener, has_workers: bool) -> Result<usize> {
@@ -33,17 +38,22 @@ impl ListenerTable {
         if number >= LISTENER_LIMIT {
             return Err(Error::errno(libc::ENOSPC));
         }
-        let all = match &self.all {
-            Some(all) if !has_workers => all.clone(),
-            _ => self.set_of_all()?,
-        };
-        all.add(listener.fd.as_raw_fd(), epoll::IN, number as u64)?;
-        self.all = Some(all);
         if number == self.listeners.len() {
             self.listeners.push(None);
         }
+        let fd = listener.fd.as_raw_fd();
         self.listeners[number] = Some(Arc::new(listener));
-        Ok(number)
+        let extended = match &self.all {
+            Some(all) if !has_workers => all.add(fd, epoll::IN, number as u64),
+            _ => self.set_of_all().map(|all| self.all = all),
+        };
+        match extended {
+            Ok(()) => Ok(number),
+            Err(error) => {
+                self.listeners[number] = None;
+                Err(error)
+            }
+        }
     }
 
     pub fn remove(&mut self, number: usize) -> Result<()> {
@@ -51,7 +61,7 @@ impl ListenerTable {
         let removed = place.take().ok_or(Error::NOT_FOUND)?;
         match self.set_of_all() {
             Ok(all) => {
-                self.all = Some(all);
+                self.all = all;
                 Ok(())
             }
             Err(error) => {
@@ -61,12 +71,15 @@ impl ListenerTable {
         }
     }
 
-    fn set_of_all(&self) -> Result<Arc<Epoll>> {
+    fn set_of_all(&self) -> Result<Option<Arc<Epoll>>> {
+        if !self.arms_at_once || self.numbered().count() < 2 {
+            return Ok(None);
+        }
         let all = Epoll::new()?;
         for (number, listener) in self.numbered() {
             all.add(listener.fd.as_raw_fd(), epoll::IN, number.into())?;
         }
-        Ok(Arc::new(all))
+        Ok(Some(Arc::new(all)))
     }
 
     fn numbered(&self) -> impl Iterator<Item = (u16, &Arc<Listener>)> {
@@ -78,10 +91,8 @@ impl ListenerTable {
         self.listeners.get(number).cloned().flatten()
     }
 
-    pub fn snapshot(&self, arms_all_at_once: bool) -> ListenerSet {
-        let listeners: Vec<_> =
-            self.numbered().map(|(number, listener)| (number, listener.clone())).collect();
-        let all = self.all.clone().filter(|_| arms_all_at_once && listeners.len() > 1);
-        ListenerSet { listeners, all }
+    pub fn snapshot(&self) -> ListenerSet {
+        let numbered = self.numbered().map(|(number, listener)| (number, listener.clone()));
+        ListenerSet { listeners: numbered.collect(), all: self.all.clone() }
     }
 }

@@ -11,3 +11,4 @@ pub mod listener;
 pub mod listener_table;
 pub mod neighbours;
 pub mod protocol;
+pub mod suspicion;

@@ -21,12 +21,12 @@ use std::ffi::{c_char, c_int, c_void};
 /// or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
 /// HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
 /// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
-/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 2 descriptors open, and
+/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, and
 /// another with the first listener. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
-    install_hook();
     let create = || -> Result<usize> {
+        install_hook();
         let created = Output::new(herd)?;
         let config =
             if config.is_null() { CONFIG_DEFAULTS } else { sized::read(config, CONFIG_DEFAULTS)? };

@@ -26,21 +26,22 @@ fn host_queue(queue: u32) -> Result<Queue> {
 
 /// Tries for the accept right. Held: the listeners are armed, and events should be posted and the
 /// right given up before they are run. Not held: the listeners are disarmed, and another worker
-/// accepts. Never blocks. Where nobody competes (one worker, HERD_MODE_SHARED) the answer is 1
-/// unless the worker steps back.
+/// accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE, HERD_MODE_SHARED,
+/// max_workers 1) the answer is 1 unless the worker steps back.
 ///
-/// Returns 1: held; 0: not: another worker holds it, or this one steps back: more than 7/8 of its
-/// connections are in use, it is out of descriptors, draining, or the host has not taken all
-/// accepted connections. Negative: as `herd_run_once`, or a negated errno of epoll_ctl(2); then it
-/// is not held. Thread: the worker's own, not from a callback. nginx: ngx_trylock_accept_mutex.
-/// Since 0.1.
+/// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
+/// compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
+/// has just woken a less loaded worker, or the host has not taken all accepted connections. Negative:
+/// as `herd_run_once`; then it is not held. Thread: the worker's own, not from a callback. nginx:
+/// ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
     with_loop(worker, |worker| Ok(usize::from(worker.trylock()?)))
 }
 
 /// Gives the accept right up. The listeners stay armed until the next `herd_trylock` fails, as in
-/// nginx; a worker that steps back disarms them now and wakes another worker. To be called in every
+/// nginx; a worker that steps back or has much more load than an idle one disarms them now and wakes
+/// another worker. To be called in every
 /// turn, whatever `herd_trylock` said.
 ///
 /// Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it

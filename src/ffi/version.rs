@@ -49,6 +49,7 @@ mod tests {
         assert_eq!(VERSION.to_str(), Ok(numbers.as_str()));
         let number = HERD_VERSION_MAJOR * 10000 + HERD_VERSION_MINOR * 100 + HERD_VERSION_PATCH;
         assert_eq!(HERD_VERSION_NUMBER, number);
+        assert!(include_str!("../../build.rs").contains(&format!("const ABI: u32 = {HERD_ABI};")));
         let line = format!("#define HERD_VERSION_STRING \"{numbers}\"\n");
         assert!(include_str!("../../include/herd.h").contains(&line));
     }

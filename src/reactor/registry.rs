@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(registry.iter().count(), 1);
     }
 
-    /// DESIGN section 6: at most 128 bytes for a watched descriptor, the event included. A table
+    /// At most 128 bytes for a watched descriptor, the event included. A table
     /// that has just grown has room for twice its content.
     #[test]
     fn memory_per_descriptor_is_bounded() {

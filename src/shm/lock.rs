@@ -1,4 +1,4 @@
-//! The accept lock: one word that names its holder (DESIGN: "the lock word"). It is an efficiency
+//! The accept lock: one word that names its holder . It is an efficiency
 //! lock: two workers that accept at the same moment are harmless, accept4(2) decides between them.
 //! Taking it from a worker that makes no progress is therefore always safe. It takes no part in
 //! memory ordering of other data beyond what its users say.
@@ -19,7 +19,7 @@ impl Word {
         ((self.0 >> EPOCH_BITS) as u16).checked_sub(1)
     }
 
-    pub fn epoch(self) -> u64 {
+    fn epoch(self) -> u64 {
         self.0 & EPOCH_MASK
     }
 

@@ -1,6 +1,7 @@
 //! A worker's slot: what it tells the others about itself. Everything but the claim is written by
 //! the slot's owner only, with plain stores, so that counting costs no locked instruction.
 
+use crate::abi::herd_stats;
 use crate::atomics::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 /// Who has the slot: a generation in the upper 32 bits, raised at every claim, and the owner's
@@ -47,6 +48,28 @@ pub struct Counters {
     pub blind_accepts: AtomicU64,
     pub thefts: AtomicU64,
     pub stale_events: AtomicU64,
+}
+
+impl Counters {
+    pub fn add_to(&self, total: &mut herd_stats) {
+        total.accepted += self.accepted.load(Relaxed);
+        total.closed += self.closed.load(Relaxed);
+        total.turns += self.turns.load(Relaxed);
+        total.wakeups += self.wakeups.load(Relaxed);
+        total.wasted_wakeups += self.wasted_wakeups.load(Relaxed);
+        total.accept_eagain += self.accept_eagain.load(Relaxed);
+        total.accept_retries += self.accept_retries.load(Relaxed);
+        total.backoffs += self.backoffs.load(Relaxed);
+        total.acquisitions += self.acquisitions.load(Relaxed);
+        total.failed_tries += self.failed_tries.load(Relaxed);
+        total.handovers += self.handovers.load(Relaxed);
+        total.reorders += self.reorders.load(Relaxed);
+        total.guard_ticks += self.guard_ticks.load(Relaxed);
+        total.guard_useful += self.guard_useful.load(Relaxed);
+        total.blind_accepts += self.blind_accepts.load(Relaxed);
+        total.thefts += self.thefts.load(Relaxed);
+        total.stale_events += self.stale_events.load(Relaxed);
+    }
 }
 
 /// Adds to a counter that only the caller writes.

@@ -69,7 +69,7 @@ pub fn describe(code: i32) -> &'static CStr {
         abi::HERD_EINTERNAL => c"internal error of libherd",
         abi::HERD_EABI => c"struct size not known: use the struct's initialiser",
         abi::HERD_ENOSLOT => c"every worker slot is taken",
-        abi::HERD_EREAPED => c"slot was taken away: the worker was reported dead",
+        abi::HERD_EREAPED => c"slot was taken away: the worker was found dead",
         abi::HERD_EMODE => c"mode or balance policy is not part of this version",
         -4095..=-1 => errno_text(-code),
         _ => c"unknown error code",

@@ -10,9 +10,10 @@ use crate::accept::acceptor::Acceptor;
 use crate::accept::arming::Arming;
 use crate::accept::balance::{self, Stance};
 use crate::accept::gate::Gate;
-use crate::accept::guard::{PulledIn, Suspicion};
+use crate::accept::guard::PulledIn;
 use crate::accept::listener::Delivery;
 use crate::accept::neighbours::{Lookout, Neighbours};
+use crate::accept::suspicion::Suspicion;
 use crate::herd::{Herd, Remote};
 use crate::reactor::remote::Posted;
 use crate::reactor::{Reactor, Source};
@@ -23,7 +24,7 @@ use crate::sys::{Error, Result, epoll};
 use right::Asked;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 /// How far a worker is with its life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -79,7 +80,8 @@ pub struct Worker {
     woken_by_listener: Cell<bool>,
     accepted_in_turn: Cell<u32>,
     in_loop: Cell<bool>,
-    poisoned: Cell<bool>,
+    /// Read by other threads too.
+    poisoned: AtomicBool,
 }
 
 /// Held while the loop runs, so that a callback that calls the loop anew is told.
@@ -117,7 +119,7 @@ impl Worker {
             reactor,
             arming: Arming::new(listeners, herd.mode.listener_events()),
             acceptor,
-            gate: herd.has_accept_right().then(|| Gate::new(slot)),
+            gate: herd.has_accept_right.then(|| Gate::new(slot)),
             neighbours: Neighbours::of_worker(slot),
             lookout: Lookout::default(),
             accept_disabled: Cell::new(0),
@@ -137,7 +139,7 @@ impl Worker {
             woken_by_listener: Cell::new(false),
             accepted_in_turn: Cell::new(0),
             in_loop: Cell::new(false),
-            poisoned: Cell::new(false),
+            poisoned: AtomicBool::new(false),
         };
         let bell = herd.bells[usize::from(slot)].fd();
         worker.reactor.watch(bell, epoll::IN | epoll::EDGE, Source::Bell)?;
@@ -177,7 +179,7 @@ impl Worker {
     pub fn check_usable(&self) -> Result<()> {
         if !self.process.is_current() {
             Err(Error::FORKED)
-        } else if self.poisoned.get() {
+        } else if self.poisoned.load(SeqCst) {
             Err(Error::POISONED)
         } else {
             Ok(())
@@ -202,7 +204,7 @@ impl Worker {
 
     /// After a defect of the library: nothing of this worker may stand in another's way.
     pub fn poison(&self) {
-        self.poisoned.set(true);
+        self.poisoned.store(true, SeqCst);
         self.step_back(Stance::Refuse).unwrap_or_else(|error| {
             self.herd.log.error(format_args!("slot {}: stepping back: {error}", self.slot));
         });

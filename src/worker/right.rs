@@ -4,16 +4,16 @@
 use super::Worker;
 use crate::accept::balance::{self, Balance, Cost, Stance, Standing};
 use crate::accept::gate::Gate;
-use crate::accept::guard::{Sighting, Verdict};
 use crate::accept::listener::Delivery;
 use crate::accept::neighbours::ask;
 use crate::accept::protocol::{self, Condition};
+use crate::accept::suspicion::{Sighting, Verdict};
 use crate::herd::Herd;
 use crate::reactor::Source;
 use crate::shm::lock::Word;
 use crate::shm::slot::{State, count};
-use crate::sys::Result;
-use crate::sys::clock::now_us;
+use crate::sys::clock::{US_PER_MS, now_us};
+use crate::sys::{Error, Result};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why a worker looks whether connections are waiting.
@@ -66,8 +66,10 @@ impl Worker {
             }
             return Ok(false);
         }
+        if let Err(error) = self.watch_guard() {
+            return self.cannot_watch(error);
+        }
         self.willing.set(true);
-        self.watch_guard()?;
         if stance == Stance::Skip || yields {
             return Ok(false);
         }
@@ -81,13 +83,31 @@ impl Worker {
             return Ok(false);
         }
         // Lock and registration are one step: without the listeners the right is not kept.
-        self.arming.arm(&self.reactor).inspect_err(|_| {
-            self.release();
-        })?;
+        if let Err(error) = self.arming.arm(&self.reactor) {
+            return self.cannot_watch(error);
+        }
         if self.gate.is_none() {
             self.find_stranded()?;
         }
         Ok(true)
+    }
+
+    /// epoll_ctl(2) can run out of memory or of watches. That must not stop the loop: the worker goes
+    /// on with what it has, and others accept for a while.
+    fn cannot_watch(&self, error: Error) -> Result<bool> {
+        self.back_off("watch the listeners", error);
+        self.step_back(Stance::Refuse)?;
+        Ok(false)
+    }
+
+    /// Leaves accepting to others for accept_delay.
+    pub(super) fn back_off(&self, what: &str, error: Error) {
+        let delay_us = self.herd.settings.accept_delay_us;
+        self.back_off_until_us.set(Some(now_us() + delay_us));
+        count(&self.counters().backoffs, 1);
+        let (slot, ms) = (self.slot, delay_us / US_PER_MS);
+        let log = &self.herd.log;
+        log.warning(format_args!("slot {slot}: {what}: {error}: others accept for {ms} ms"));
     }
 
     fn acquire(&self, gate: &Gate) -> Result<bool> {
@@ -311,7 +331,7 @@ impl Worker {
     }
 
     /// In EXCLUSIVE a wake-up that was given to a worker which then died or stopped accepting is
-    /// lost, and its connection waits unseen (CASES R17). A worker that was asked looks, and adds its
+    /// lost, and its connection waits unseen. A worker that was asked looks, and adds its
     /// listeners anew: EPOLL_CTL_ADD reports what is ready already.
     fn find_stranded(&self) -> Result<()> {
         let Some(asked) = self.asked.take() else { return Ok(()) };

@@ -102,7 +102,7 @@ impl Worker {
             self.arming.find_ready(&self.reactor, |number| self.acceptor.set_ready(number))?;
         }
         let listeners = self.acceptor.ready_count();
-        self.woken_by_listener.set(listeners > 0);
+        self.woken_by_listener.set(self.woken_by_listener.get() || listeners > 0);
         if self.herd.is_coordinated() {
             self.mind_guard(guard_ticked)?;
         }
@@ -173,7 +173,7 @@ impl Worker {
                 self.herd.free_dead_slots()?;
             }
         }
-        guard.arm_if_overdue(&region.guard, now_us)
+        Ok(())
     }
 
     // --- accepting ---
@@ -220,14 +220,7 @@ impl Worker {
             }
             Err(NoConnection::Empty) => Ok(None),
             Err(NoConnection::BackOff(error)) => {
-                let settings = &self.herd.settings;
-                self.back_off_until_us.set(Some(now_us() + settings.accept_delay_us));
-                count(&self.counters().backoffs, 1);
-                let ms = settings.accept_delay_us / 1000;
-                self.herd.log.warning(format_args!(
-                    "slot {}: accept: {error}: others accept for {ms} ms",
-                    self.slot
-                ));
+                self.back_off("accept", error);
                 Ok(None)
             }
             Err(NoConnection::Fatal { listener, error }) => {

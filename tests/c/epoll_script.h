@@ -8,8 +8,8 @@ struct epoll_script {
     /* Calls of epoll_ctl so far, and those that break the rules of EPOLLEXCLUSIVE. */
     int calls;
     int violations;
-    /* Points to the process that is to stop itself as soon as it is woken by a timerfd; it finds the
-     * signal number there, and is the only one. NULL or 0: nobody. */
+    /* A signal number in shared memory: the first process that a timerfd wakes sends it to itself
+     * before it reads the timer, and puts 0 in its place. NULL or 0: nobody does. */
     volatile int *signal_at_tick;
 };
 

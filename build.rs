@@ -43,14 +43,17 @@ mod header {
         }
     }
 
-    /// Puts negative constants in parentheses, so that `3 HERD_X` is an error in C and not 3 - 1,
-    /// and leaves one blank line where cbindgen leaves many.
+    /// Puts negative constants in parentheses, so that `3 HERD_X` is an error in C and not 3 - 1;
+    /// drops the comments that C89 does not have; leaves one blank line where cbindgen leaves many.
     fn tidy(text: &str) -> String {
         let mut tidied = String::new();
         for line in text.lines() {
             match line.rsplit_once(' ') {
                 Some((name, value)) if name.starts_with("#define ") && value.starts_with('-') => {
                     tidied += &format!("{name} ({value})\n");
+                }
+                Some((directive, "__cplusplus")) if directive.ends_with("//") => {
+                    tidied += &format!("{}\n", directive.trim_end_matches("//").trim_end());
                 }
                 _ if line.is_empty() && tidied.ends_with("\n\n") => {}
                 _ => tidied += &format!("{line}\n"),

@@ -612,7 +612,7 @@ struct herd_timer {
 
 #ifdef __cplusplus
 extern "C" {
-#endif // __cplusplus
+#endif
 
 /**
  * Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN
@@ -693,11 +693,12 @@ int herd_event_del(struct herd_worker *worker, struct herd_event *event);
  * wakes the worker. Several posts before the handler runs are one. The event must not be
  * initialised or freed meanwhile, nor be added to or posted at another worker.
  *
- * Returns 1: posted; 0: it was posted already and has not run. -EINVAL: NULL or not initialised.
+ * Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL: NULL or not initialised.
  * Otherwise negative: as `herd_worker_slot`. Any thread of this process, and signal handlers.
  * Since 0.1.
  */
-int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
+int herd_post_remote(struct herd_worker *worker,
+                     struct herd_event *event);
 
 /**
  * Makes a herd: shared memory for the workers' slots and the accept lock, and a descriptor for each
@@ -716,8 +717,8 @@ int herd_create(const struct herd_config *config, struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
- * Unix sockets if this process made them. Other processes go on. Any pointer to a worker of the
- * herd is invalid afterwards.
+ * Unix sockets if this process made them. Other processes go on. The herd's pointer and those of
+ * its workers are invalid afterwards, and nothing finds that out.
  *
  * Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
  */
@@ -744,8 +745,9 @@ int herd_balance(const struct herd *herd);
  * with `herd_accept`. Call it in the parent, before the workers are made.
  *
  * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
- * understood; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
- * process exists already and would not see it; other negated errno values from socket(2), bind(2),
+ * understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
+ * process exists already and would not see it, or in HERD_MODE_MUTEX a worker of any process (all must
+ * have the same listeners there); other negated errno values from socket(2), bind(2),
  * listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL. Since 0.1.
  */
 int herd_listen(struct herd *herd,
@@ -1089,6 +1091,6 @@ int herd_drain(struct herd_worker *worker);
 
 #ifdef __cplusplus
 }  // extern "C"
-#endif  // __cplusplus
+#endif
 
 #endif  /* HERD_H */

@@ -2,10 +2,8 @@
 //! the parent and inherited by its children.
 
 use crate::abi::{
-    HERD_LISTEN_DUAL_STACK, HERD_MAX_WORKERS, HERD_MODE_EXCLUSIVE, herd_config,
-    herd_listen_options, herd_stats,
+    HERD_LISTEN_DUAL_STACK, HERD_MODE_EXCLUSIVE, herd_listen_options, herd_stats,
 };
-use crate::accept::balance::Balance;
 use crate::accept::guard::Guard;
 use crate::accept::listener::{Acceptance, Listener};
 use crate::accept::listener_table::{ListenerSet, ListenerTable};
@@ -13,72 +11,25 @@ use crate::accept::neighbours::{Neighbours, ask};
 use crate::log::Log;
 use crate::mode::Mode;
 use crate::reactor::RemoteQueue;
+use crate::settings::Settings;
 use crate::shm::Region;
 use crate::shm::lock::Word;
 use crate::shm::slot::{Claim, Slot};
 use crate::sys::address::Address;
 use crate::sys::bell::Bell;
-use crate::sys::clock::{US_PER_MS, now_us};
+use crate::sys::clock::now_us;
 use crate::sys::epoll::Epoll;
 use crate::sys::fork::ForkToken;
-use crate::sys::host::HostPointer;
 use crate::sys::record_lock;
 use crate::sys::socket::ListenOptions;
 use crate::sys::{Error, Result, epoll};
 use std::ffi::CString;
-use std::ops::RangeInclusive;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const DEFAULT_BACKLOG: u32 = 4096;
-
-/// The configuration, checked and with its defaults filled in.
-pub struct Settings {
-    /// What the host asked for; see `Herd::mode` for what it got.
-    wished_mode: u32,
-    pub balance: Balance,
-    pub max_workers: u32,
-    pub worker_connections: u32,
-    pub accept_delay_us: u64,
-    pub handover_delay_us: u64,
-    pub accept_batch: u32,
-    pub name: String,
-}
-
-impl Settings {
-    pub fn new(config: &herd_config, name: Option<&str>) -> Result<Settings> {
-        let accept_delay_ms = in_range(config.accept_delay_ms, 500, 1..=60_000)?;
-        // A mode that does not exist is refused before anything is made.
-        Mode::resolve(config.mode, true)?;
-        let balance_data = HostPointer(config.balance_data);
-        Ok(Settings {
-            wished_mode: config.mode,
-            balance: Balance::resolve(config.balance, config.balance_callback, balance_data)?,
-            max_workers: in_range(config.max_workers, 64, 1..=HERD_MAX_WORKERS)?,
-            worker_connections: in_range(config.worker_connections, 1024, 1..=1 << 30)?,
-            accept_delay_us: u64::from(accept_delay_ms) * US_PER_MS,
-            handover_delay_us: in_range(config.handover_delay_us, 500, 1..=1_000_000)?.into(),
-            accept_batch: in_range(config.accept_batch, 1, 1..=1024)?,
-            name: checked_name(name.unwrap_or("herd"))?.to_owned(),
-        })
-    }
-}
-
-fn in_range(value: u32, default: u32, range: RangeInclusive<u32>) -> Result<u32> {
-    match value {
-        0 => Ok(default),
-        value if range.contains(&value) => Ok(value),
-        _ => Err(Error::INVALID),
-    }
-}
-
-fn checked_name(name: &str) -> Result<&str> {
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    let good = (1..=63).contains(&name.len()) && name.bytes().all(allowed);
-    if good { Ok(name) } else { Err(Error::INVALID) }
-}
 
 /// What concerns a slot in this process only: what other threads and signal handlers ask of its
 /// worker.
@@ -162,30 +113,34 @@ impl Herd {
         options: &herd_listen_options,
         acceptance: Acceptance,
     ) -> Result<usize> {
-        if options.flags & !HERD_LISTEN_DUAL_STACK != 0 || options.unix_mode & !0o777 != 0 {
-            return Err(Error::INVALID);
-        }
-        let options = ListenOptions {
-            backlog: if options.backlog == 0 { DEFAULT_BACKLOG } else { options.backlog },
-            dual_stack: options.flags & HERD_LISTEN_DUAL_STACK != 0,
-            unix_mode: Some(options.unix_mode).filter(|&mode| mode != 0),
-        };
-        let listener = Address::parse(text)
-            .and_then(|address| Listener::listen(&address, &options, acceptance));
+        let listener = self.may_change_listeners().and_then(|()| {
+            let address = Address::parse(text)?;
+            Listener::listen(&address, &listen_options(options, &address)?, acceptance)
+        });
         self.insert(listener, format_args!("listen {text}"))
     }
 
     pub fn add_listener(&self, fd: RawFd, acceptance: Acceptance) -> Result<usize> {
-        self.insert(Listener::adopt(fd, acceptance), format_args!("add listener {fd}"))
+        let listener = self.may_change_listeners().and_then(|()| Listener::adopt(fd, acceptance));
+        self.insert(listener, format_args!("add listener {fd}"))
     }
 
     fn insert(&self, made: Result<Listener>, what: std::fmt::Arguments) -> Result<usize> {
-        let listener = made.inspect_err(|error| self.log.error(format_args!("{what}: {error}")))?;
-        self.lock_listeners().insert(listener, self.has_workers())
+        let inserted = made.and_then(|listener| self.lock_listeners().insert(listener));
+        inserted.inspect_err(|error| self.log.error(format_args!("{what}: {error}")))
     }
 
     pub fn remove_listener(&self, number: usize) -> Result<()> {
+        self.may_change_listeners()?;
         self.lock_listeners().remove(number)
+    }
+
+    /// A holder of the accept right accepts for all workers, so all must have the same listeners.
+    fn may_change_listeners(&self) -> Result<()> {
+        if self.has_accept_right && self.free_slots()? < self.region.slots().len() {
+            return Err(Error::BUSY);
+        }
+        Ok(())
     }
 
     pub fn listener(&self, number: usize) -> Result<Arc<Listener>> {
@@ -195,10 +150,6 @@ impl Herd {
     /// The listeners as they are now, for a new worker.
     pub fn listeners(&self) -> ListenerSet {
         self.lock_listeners().snapshot()
-    }
-
-    fn has_workers(&self) -> bool {
-        self.region.slots().iter().any(|slot| slot.claim().pid().is_some())
     }
 
     fn lock_listeners(&self) -> MutexGuard<'_, ListenerTable> {
@@ -346,4 +297,22 @@ impl Herd {
         }
         total
     }
+}
+
+fn listen_options(hosts: &herd_listen_options, address: &Address) -> Result<ListenOptions> {
+    let dual_stack = hosts.flags & HERD_LISTEN_DUAL_STACK != 0;
+    let is_v6 = matches!(address, Address::Inet(inet) if inet.is_ipv6());
+    let has_file = address.unix_path().is_some();
+    let fits = hosts.flags & !HERD_LISTEN_DUAL_STACK == 0
+        && hosts.unix_mode & !0o777 == 0
+        && (is_v6 || !dual_stack)
+        && (has_file || hosts.unix_mode == 0);
+    if !fits {
+        return Err(Error::INVALID);
+    }
+    Ok(ListenOptions {
+        backlog: if hosts.backlog == 0 { DEFAULT_BACKLOG } else { hosts.backlog },
+        dual_stack,
+        unix_mode: Some(hosts.unix_mode).filter(|&mode| mode != 0),
+    })
 }

@@ -15,6 +15,7 @@ mod herd;
 mod log;
 mod mode;
 mod reactor;
+mod settings;
 mod shm;
 mod sys;
 mod worker;

@@ -5,7 +5,7 @@ use crate::sys::Result;
 use crate::sys::address::Address;
 use crate::sys::fork::ForkToken;
 use crate::sys::host::HostPointer;
-use crate::sys::socket::{self, Connection, ListenOptions};
+use crate::sys::socket::{self, Connection, ListenOptions, SocketFile};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// What to do with an accepted connection.
@@ -37,7 +37,7 @@ pub struct Listener {
     pub name: String,
     pub acceptance: Acceptance,
     /// A Unix socket's file that this process made and removes.
-    file: Option<(Address, ForkToken)>,
+    file: Option<(SocketFile, ForkToken)>,
 }
 
 impl Listener {
@@ -50,7 +50,7 @@ impl Listener {
         let fd = socket::listen_on(address, options)?;
         let bound = socket::bound_address(&fd)?;
         let name = bound.as_ref().unwrap_or(address).to_string();
-        let file = address.unix_path().map(|_| (address.clone(), maker));
+        let file = address.unix_path().and_then(SocketFile::at).map(|file| (file, maker));
         Ok(Listener { fd, name, acceptance, file })
     }
 
@@ -66,11 +66,10 @@ impl Listener {
 impl Drop for Listener {
     /// The file goes with the process that made it, not with a child that inherited the listener.
     fn drop(&mut self) {
-        if let Some((address, maker)) = &self.file
+        if let Some((file, maker)) = &self.file
             && maker.is_current()
-            && let Some(path) = address.unix_path()
         {
-            let _ = std::fs::remove_file(path);
+            file.remove();
         }
     }
 }

@@ -30,9 +30,8 @@ impl ListenerTable {
         ListenerTable { listeners: Vec::new(), arms_at_once, all: None }
     }
 
-    /// Returns the listener's number. `has_workers`: the set of all may be in use and stays as it is;
-    /// workers made later get a fresh one.
-    pub fn insert(&mut self, listener: Listener, has_workers: bool) -> Result<usize> {
+    /// Returns the listener's number.
+    pub fn insert(&mut self, listener: Listener) -> Result<usize> {
         let free = self.listeners.iter().position(Option::is_none);
         let number = free.unwrap_or(self.listeners.len());
         if number >= LISTENER_LIMIT {
@@ -44,8 +43,8 @@ impl ListenerTable {
         let fd = listener.fd.as_raw_fd();
         self.listeners[number] = Some(Arc::new(listener));
         let extended = match &self.all {
-            Some(all) if !has_workers => all.add(fd, epoll::IN, number as u64),
-            _ => self.set_of_all().map(|all| self.all = all),
+            Some(all) => all.add(fd, epoll::IN, number as u64),
+            None => self.set_of_all().map(|all| self.all = all),
         };
         match extended {
             Ok(()) => Ok(number),

@@ -67,7 +67,7 @@ pub extern "C" fn herd_event_del(worker: *mut herd_worker, event: *mut herd_even
 /// wakes the worker. Several posts before the handler runs are one. The event must not be
 /// initialised or freed meanwhile, nor be added to or posted at another worker.
 ///
-/// Returns 1: posted; 0: it was posted already and has not run. -EINVAL: NULL or not initialised.
+/// Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL: NULL or not initialised.
 /// Otherwise negative: as `herd_worker_slot`. Any thread of this process, and signal handlers.
 /// Since 0.1.
 #[unsafe(no_mangle)]

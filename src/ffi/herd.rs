@@ -6,8 +6,9 @@ use super::handle::{HerdHandle, Output, destroy_herd, into_herd_pointer, text, w
 use super::sized;
 use crate::abi::*;
 use crate::accept::listener::Acceptance;
-use crate::herd::{Herd, Settings};
+use crate::herd::Herd;
 use crate::log::Log;
+use crate::settings::{DEFAULT_NAME, Settings};
 use crate::sys::host::HostPointer;
 use crate::sys::{Error, Result};
 use std::ffi::{c_char, c_int, c_void};
@@ -30,9 +31,9 @@ pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) 
         let created = Output::new(herd)?;
         let config =
             if config.is_null() { CONFIG_DEFAULTS } else { sized::read(config, CONFIG_DEFAULTS)? };
-        let name = if config.name.is_null() { None } else { Some(text(config.name)?) };
-        let settings = Settings::new(&config, name)?;
-        let log = Log::new(config.log, HostPointer(config.log_data), &settings.name);
+        let name = if config.name.is_null() { DEFAULT_NAME } else { text(config.name)? };
+        let log = Log::new(config.log, HostPointer(config.log_data), name);
+        let settings = Settings::new(&config, name, &log)?;
         created.store(into_herd_pointer(HerdHandle::new(Herd::new(settings, log)?)));
         Ok(0)
     };
@@ -40,8 +41,8 @@ pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) 
 }
 
 /// Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
-/// Unix sockets if this process made them. Other processes go on. Any pointer to a worker of the
-/// herd is invalid afterwards.
+/// Unix sockets if this process made them. Other processes go on. The herd's pointer and those of
+/// its workers are invalid afterwards, and nothing finds that out.
 ///
 /// Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
 #[unsafe(no_mangle)]
@@ -71,8 +72,9 @@ pub extern "C" fn herd_balance(herd: *const herd) -> c_int {
 /// with `herd_accept`. Call it in the parent, before the workers are made.
 ///
 /// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
-/// understood; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
-/// process exists already and would not see it; other negated errno values from socket(2), bind(2),
+/// understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
+/// process exists already and would not see it, or in HERD_MODE_MUTEX a worker of any process (all must
+/// have the same listeners there); other negated errno values from socket(2), bind(2),
 /// listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(

@@ -20,7 +20,7 @@ use crate::sys::{Error, Result};
 use event::{epoll_bits, ready_bits};
 use posted::Posted;
 use registry::Registry;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use tag::Tag;
 use timers::Timers;
@@ -42,6 +42,8 @@ pub struct Arrived {
     pub host: usize,
     /// Dropped, because their registration was gone.
     pub stale: usize,
+    /// Posted by other threads and dropped, because they were in use at another worker.
+    pub misposted: usize,
 }
 
 pub struct Reactor {
@@ -54,6 +56,8 @@ pub struct Reactor {
     watched: RefCell<Vec<Watched>>,
     /// For the events of one wait.
     room: RefCell<Vec<epoll::Event>>,
+    /// Events that other threads posted here while they were in use at another worker.
+    misposted: Cell<usize>,
 }
 
 impl Reactor {
@@ -72,6 +76,7 @@ impl Reactor {
             timers: RefCell::new(Timers::default()),
             watched: RefCell::new(Vec::new()),
             room: RefCell::new(room),
+            misposted: Cell::new(0),
         })
     }
 
@@ -179,9 +184,14 @@ impl Reactor {
         ran
     }
 
+    /// An event in use at another worker is dropped: linking it here would edit that one's lists.
     fn take_remote(&self, remote: &RemoteQueue) {
         remote.take_all(|event| {
-            self.posted.post(event, self.owner, Queue::Events);
+            if event::check(event, self.owner).is_ok() {
+                self.posted.post(event, self.owner, Queue::Events);
+            } else {
+                self.misposted.set(self.misposted.get() + 1);
+            }
         });
     }
 
@@ -254,7 +264,7 @@ impl Reactor {
             // Without a descriptor for it, the old set is used on: the stale event comes again.
             let _ = self.rebuild();
         }
-        Ok(Arrived { total, host, stale })
+        Ok(Arrived { total, host, stale, misposted: self.misposted.take() })
     }
 
     /// Makes the epoll set anew. No event of a properly deleted registration can come out of a wait,

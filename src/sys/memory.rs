@@ -1,5 +1,6 @@
 //! Shared memory that cannot fail later: a memfd(2), sized, reserved and sealed, mapped shared.
 
+use super::check;
 use super::error::{Error, Result};
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
@@ -16,6 +17,10 @@ use std::os::fd::OwnedFd;
 pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
     let length = i64::try_from(bytes).map_err(|_| Error::NO_MEMORY)?;
+    // Above the limit the kernel would not answer with an error but with SIGXFSZ.
+    if bytes as u64 > file_size_limit()? {
+        return Err(Error::errno(libc::EFBIG));
+    }
     // Sizes the file as well. A full memory file system answers ENOSPC.
     fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|errno| match errno {
         nix::errno::Errno::ENOSPC => Error::NO_MEMORY,
@@ -27,4 +32,11 @@ pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
     let mapping =
         mapping.map_err(|error| error.raw_os_error().map_or(Error::NO_MEMORY, Error::errno))?;
     Ok((mapping, file))
+}
+
+fn file_size_limit() -> Result<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid during the call.
+    check(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) })?;
+    Ok(limit.rlim_cur)
 }

@@ -12,8 +12,8 @@ use nix::sys::socket::{
 };
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
 pub struct ListenOptions {
     pub backlog: u32,
@@ -144,6 +144,31 @@ pub fn any_readable(listeners: impl Iterator<Item = RawFd>) -> Result<bool> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The file of a Unix socket, to be removed only while it is still the one that was made: another
+/// server may have put its own in the place.
+pub struct SocketFile {
+    path: PathBuf,
+    device_and_inode: (u64, u64),
+}
+
+impl SocketFile {
+    pub fn at(path: &Path) -> Option<SocketFile> {
+        let device_and_inode = device_and_inode(path)?;
+        Some(SocketFile { path: path.to_owned(), device_and_inode })
+    }
+
+    pub fn remove(&self) {
+        if device_and_inode(&self.path) == Some(self.device_and_inode) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn device_and_inode(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
 }
 
 fn io_error(error: std::io::Error) -> Error {

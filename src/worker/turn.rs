@@ -93,7 +93,17 @@ impl Worker {
         if self.my_slot().take_asked() {
             self.asked.set(Some(Asked::ByBell));
         }
-        let arrived = arrived?;
+        let arrived = arrived.inspect_err(|error| {
+            // The set cannot be waited on: the host has closed a descriptor of the library's.
+            self.herd.log.error(format_args!("slot {}: wait: {error}", self.slot));
+            self.poison();
+        })?;
+        if arrived.misposted > 0 {
+            let (slot, count) = (self.slot, arrived.misposted);
+            self.herd.log.error(format_args!(
+                "slot {slot}: {count} events dropped that were posted here and in use at another worker"
+            ));
+        }
         let counters = self.counters();
         count(&counters.turns, 1);
         count(&counters.wakeups, u64::from(arrived.total > 0));

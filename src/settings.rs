@@ -1,0 +1,104 @@
+//! The host's configuration, checked and with its defaults filled in.
+
+use crate::abi::{HERD_MAX_WORKERS, herd_config};
+use crate::accept::balance::Balance;
+use crate::log::Log;
+use crate::mode::Mode;
+use crate::sys::clock::US_PER_MS;
+use crate::sys::host::HostPointer;
+use crate::sys::{Error, Result};
+use std::ops::RangeInclusive;
+
+pub struct Settings {
+    /// What the host asked for; see `Herd::mode` for what it got.
+    pub wished_mode: u32,
+    pub balance: Balance,
+    pub max_workers: u32,
+    pub worker_connections: u32,
+    pub accept_delay_us: u64,
+    pub handover_delay_us: u64,
+    pub accept_batch: u32,
+    pub name: String,
+}
+
+pub const DEFAULT_NAME: &str = "herd";
+
+impl Settings {
+    pub fn new(config: &herd_config, name: &str, log: &Log) -> Result<Settings> {
+        let check = Check { log };
+        let balance_data = HostPointer(config.balance_data);
+        let balance = Balance::resolve(config.balance, config.balance_callback, balance_data);
+        let accept_delay = config.accept_delay_ms;
+        Ok(Settings {
+            // A mode that does not exist is refused before anything is made.
+            wished_mode: check
+                .says("mode", config.mode, Mode::resolve(config.mode, true))
+                .map(|_| config.mode)?,
+            balance: check.says("balance", config.balance, balance)?,
+            max_workers: check.range(
+                "max_workers",
+                config.max_workers,
+                64,
+                1..=HERD_MAX_WORKERS,
+            )?,
+            worker_connections: check.range(
+                "worker_connections",
+                config.worker_connections,
+                1024,
+                1..=1 << 30,
+            )?,
+            accept_delay_us: u64::from(check.range(
+                "accept_delay_ms",
+                accept_delay,
+                500,
+                1..=60_000,
+            )?) * US_PER_MS,
+            handover_delay_us: check
+                .range("handover_delay_us", config.handover_delay_us, 500, 1..=1_000_000)?
+                .into(),
+            accept_batch: check.range("accept_batch", config.accept_batch, 1, 1..=1024)?,
+            name: check.name(name)?,
+        })
+    }
+}
+
+/// Says in the log what is wrong with a member.
+struct Check<'a> {
+    log: &'a Log,
+}
+
+impl Check<'_> {
+    fn says<T>(&self, member: &str, value: u32, result: Result<T>) -> Result<T> {
+        result.inspect_err(|error| {
+            self.log.error(format_args!("create: {member} {value}: {error}"));
+        })
+    }
+
+    fn range(
+        &self,
+        member: &str,
+        value: u32,
+        default: u32,
+        range: RangeInclusive<u32>,
+    ) -> Result<u32> {
+        match value {
+            0 => Ok(default),
+            value if range.contains(&value) => Ok(value),
+            _ => {
+                let (least, most) = range.into_inner();
+                self.log
+                    .error(format_args!("create: {member} {value} is not in {least} to {most}"));
+                Err(Error::INVALID)
+            }
+        }
+    }
+
+    fn name(&self, name: &str) -> Result<String> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+        if (1..=63).contains(&name.len()) && name.bytes().all(allowed) {
+            return Ok(name.to_owned());
+        }
+        self.log.error(format_args!("create: a name is 1 to 63 letters, digits, '_', '-' and '.'"));
+        Err(Error::INVALID)
+    }
+}

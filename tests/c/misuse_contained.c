@@ -1,0 +1,130 @@
+/* What a host does against the rules is answered or dropped, and harms no other worker. */
+#include "check.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static int runs;
+
+static void on_event(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
+{
+    (void)worker;
+    (void)event;
+    (void)ready;
+    runs++;
+}
+
+/* An event that is in use at one worker is posted to another from outside. */
+static void posted_to_the_wrong_worker(void)
+{
+    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    struct herd_worker *owner = new_worker(herd), *other = new_worker(herd);
+    struct herd_event events[3];
+    for (int i = 0; i < 3; i++) {
+        CHECK_CODE(herd_event_init(&events[i], on_event, NULL), 0);
+        CHECK_CODE(herd_post(owner, &events[i], HERD_POSTED_NEXT), 1);
+        CHECK_CODE(herd_post_remote(other, &events[i]), 1);
+    }
+    runs = 0;
+    CHECK_CODE(herd_run_once(other, 0), 0);
+    CHECK_EQ(runs, 0);
+    CHECK_EQ(herd_posted_count(owner, HERD_POSTED_NEXT), 3);
+    CHECK_CODE(herd_run_once(owner, 0), 3);
+    CHECK_EQ(runs, 3);
+    CHECK_CODE(herd_worker_destroy(owner), 0);
+    CHECK_CODE(herd_worker_destroy(other), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+}
+
+/* The host closes every descriptor it finds, the library's epoll set among them. */
+static void epoll_set_closed(void)
+{
+    struct herd *herd = new_herd(HERD_MODE_EXCLUSIVE, 2);
+    int before = open_fds();
+    struct herd_worker *worker = new_worker(herd);
+    CHECK_CODE(herd_run_once(worker, 0), 0);
+    CHECK_EQ(open_fds(), before + 1);
+    for (int fd = 3; fd < 100; fd++) {
+        char link[64], path[64];
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t length = readlink(link, path, sizeof path - 1);
+        if (length > 0 && memcmp(path, "anon_inode:[eventpoll]", (size_t)length) == 0) {
+            close(fd);
+        }
+    }
+    CHECK_CODE(herd_run_once(worker, 0), -EBADF);
+    CHECK_CODE(herd_run_once(worker, 0), HERD_EPOISONED);
+    CHECK_CODE(herd_worker_destroy(worker), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+}
+
+/* The kernel would send SIGXFSZ. */
+static void file_size_limit(void)
+{
+    struct rlimit limit, none;
+    CHECK_EQ(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    none = limit;
+    none.rlim_cur = 0;
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &none), 0);
+    struct herd *herd = NULL;
+    int fds = open_fds();
+    CHECK_CODE(herd_create(NULL, &herd), -EFBIG);
+    CHECK(herd == NULL);
+    CHECK_EQ(open_fds(), fds);
+    CHECK_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A holder of the accept right accepts for all, so its listeners must be everybody's. */
+static void listeners_changed_under_workers(void)
+{
+    static const uint32_t modes[] = { HERD_MODE_MUTEX, HERD_MODE_EXCLUSIVE };
+    for (int i = 0; i < 2; i++) {
+        struct herd *herd = new_herd(modes[i], 2);
+        CHECK(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL) == 0);
+        pid_t child = test_fork();
+        if (child == 0) {
+            new_worker(herd);
+            for (;;) {
+                pause();
+            }
+        }
+        WAIT_UNTIL(total_stats(herd).workers == 1, 5000);
+        int refused = modes[i] == HERD_MODE_MUTEX;
+        CHECK_CODE(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL), refused ? -EBUSY : 1);
+        CHECK_CODE(herd_remove_listener(herd, 0), refused ? -EBUSY : 0);
+        kill(child, SIGKILL);
+        test_join(child);
+        CHECK_CODE(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL), refused ? 1 : 0);
+        CHECK_CODE(herd_destroy(herd), 0);
+    }
+}
+
+/* Another server has put its own socket in the place. */
+static void socket_file_of_another(void)
+{
+    char path[64], address[80];
+    struct stat before, after;
+    snprintf(path, sizeof path, "/tmp/herd-misuse-%d.sock", (int)getpid());
+    snprintf(address, sizeof address, "unix:%s", path);
+    struct herd *old = new_herd(HERD_MODE_MUTEX, 2), *new = new_herd(HERD_MODE_MUTEX, 2);
+    CHECK_CODE(herd_listen(old, address, NULL, NULL, NULL), 0);
+    CHECK_EQ(unlink(path), 0);
+    CHECK_CODE(herd_listen(new, address, NULL, NULL, NULL), 0);
+    CHECK_EQ(stat(path, &before), 0);
+    CHECK_CODE(herd_destroy(old), 0);
+    CHECK_EQ(stat(path, &after), 0);
+    CHECK_EQ(before.st_ino, after.st_ino);
+    CHECK_CODE(herd_destroy(new), 0);
+    CHECK_EQ(stat(path, &after), -1);
+}
+
+int main(void)
+{
+    test_begin(50);
+    posted_to_the_wrong_worker();
+    epoll_set_closed();
+    file_size_limit();
+    listeners_changed_under_workers();
+    socket_file_of_another();
+    test_exit(0);
+}

@@ -30,7 +30,7 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples demo test test-tools header header-check install uninstall clean help FORCE
+.PHONY: all lib examples demo bench-promises check-slow test test-tools header header-check install uninstall clean help FORCE
 
 all: lib examples ## build the libraries and the examples into build/
 lib: $(LIBS)
@@ -145,6 +145,9 @@ $(BUILD)/hooks/$(SONAME): $(SOURCES)
 	$(INSTALL) -m 755 $(BUILD)/hooks-target/$(CARGO_BUILD_TARGET:%=%/)debug/libherd.so $@
 	ln -sf $(SONAME) $(@D)/libherd.so
 
+check-slow: ## run all tests, the long ones at full length
+	HERD_TEST_SLOW=1 $(MAKE) test
+
 # The tools that tests use, as command:package. Root gets the missing ones installed; without them
 # the tests concerned are skipped.
 TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-config readelf:binutils
@@ -161,6 +164,30 @@ test-tools:
 		fi; \
 		command -v $$command >/dev/null || echo "test-tools: no $$command (package $$package): its tests are skipped"; \
 	done
+
+# --- The benchmarks --------------------------------------------------------------------------
+
+BENCHES := $(addprefix $(BUILD)/bench/,raw_server clients lock arming memory burn.so libbare_lock.so)
+BENCH_C  = $(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
+
+bench-promises: all $(BENCHES) ## measure what the library promises, beside the limits (QUICK=1: fewer rounds)
+	QUICK='$(QUICK)' bench/promises.sh $(BUILD)
+
+$(BENCHES): include/herd.h $(wildcard bench/*.h)
+$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock: LINK = $(EXAMPLE_LIBS)
+$(BUILD)/bench/lock: LINK += -L$(BUILD)/bench -lbare_lock -Wl,-rpath,'$$ORIGIN'
+$(BUILD)/bench/lock: $(BUILD)/bench/libbare_lock.so
+$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock: $(BUILD)/$(REAL)
+
+$(BUILD)/bench/lib%.so: bench/%.c
+	@mkdir -p $(@D)
+	$(BENCH_C) -fPIC -shared $< -o $@ $(LDFLAGS)
+$(BUILD)/bench/%.so: bench/%.c
+	@mkdir -p $(@D)
+	$(BENCH_C) -fPIC -shared $< -o $@ $(LDFLAGS)
+$(BUILD)/bench/%: bench/%.c
+	@mkdir -p $(@D)
+	$(BENCH_C) $< -o $@ $(LDFLAGS) $(LINK)
 
 # --- Installation ----------------------------------------------------------------------------
 

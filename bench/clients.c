@@ -34,7 +34,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CLIENTS_MAX = 20000, WORKERS_MAX = 1024, ANSWER_MAX_BYTES = 2048, LOOK_US = 250, GRACE_US = 1500000,
+enum { CLIENTS_MAX = 20000, WORKERS_MAX = 1024, ANSWER_MAX_BYTES = 2048, LOOK_US = 250, GRACE_US = 600000,
        SETTLE_US = 30000, LONG_US = 50000, ORPHAN_US = 20000, US_PER_S = 1000000 };
 
 static struct sockaddr_in server;

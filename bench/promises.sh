@@ -18,7 +18,7 @@ burn_us=500
 if [ -n "${QUICK:-}" ]; then
     rounds=2 crash_rounds=1 short_rounds=3 short_s=0.4 wait_ms=700 crash_ms=400 wakeups=80 idle_s=2 lock_rounds=11
 else
-    rounds=5 crash_rounds=4 short_rounds=9 short_s=0.5 wait_ms=1500 crash_ms=500 wakeups=120 idle_s=5 lock_rounds=31
+    rounds=5 crash_rounds=3 short_rounds=9 short_s=0.5 wait_ms=1500 crash_ms=500 wakeups=120 idle_s=5 lock_rounds=31
 fi
 
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/herd-bench.XXXXXX") || exit 1

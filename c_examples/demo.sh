@@ -34,7 +34,7 @@ stop_server() {
     [ -n "$server" ] || return 0
     kill -TERM "$server" 2>/dev/null
     # wait has no timeout of its own; a server that does not stop must not stop the demo.
-    (sleep "$stop_seconds"; kill -KILL "$server") >/dev/null 2>&1 &
+    (trap - TERM; sleep "$stop_seconds"; kill -KILL "$server") >/dev/null 2>&1 &
     watchdog=$!
     wait "$server" 2>/dev/null
     kill "$watchdog" 2>/dev/null

@@ -1,9 +1,7 @@
 //! The herd as one process sees it: settings, the shared region, bells, guard and listeners, made by
 //! the parent and inherited by its children.
 
-use crate::abi::{
-    HERD_LISTEN_DUAL_STACK, HERD_MODE_EXCLUSIVE, herd_listen_options, herd_stats,
-};
+use crate::abi::{HERD_LISTEN_DUAL_STACK, HERD_MODE_EXCLUSIVE, herd_listen_options, herd_stats};
 use crate::accept::guard::Guard;
 use crate::accept::listener::{Acceptance, Listener};
 use crate::accept::listener_table::{ListenerSet, ListenerTable};

@@ -16,6 +16,11 @@ use std::sync::Arc;
 /// Ready listeners learnt of in one turn. The others come with the next.
 const READY_PER_TURN: usize = 64;
 
+/// A set that is masked stays on the wait queue of the set of all, so every connection costs a look at
+/// each worker that has it so. Up to as many workers that is cheaper than adding it anew: ADD goes
+/// through all listeners of the set to exclude a loop (ep_loop_check in fs/eventpoll.c), 60 us for 1000.
+const MASKING_WORKERS_MAX: u32 = 32;
+
 /// A listener as one worker sees it.
 struct Armable {
     /// The herd's number of it.
@@ -34,11 +39,14 @@ pub struct Arming {
     /// The set of all listeners, to arm them by one call. Not used once this worker must leave one
     /// of them out, since the set is shared by all workers.
     all: RefCell<Option<Arc<Epoll>>>,
+    /// Whether the set of all, once added, is masked instead of taken out.
+    masks_all: bool,
+    all_is_masked: Cell<bool>,
     armed: Cell<bool>,
 }
 
 impl Arming {
-    pub fn new(set: ListenerSet, events: u32) -> Arming {
+    pub fn new(set: ListenerSet, events: u32, max_workers: u32) -> Arming {
         let armable = |(number, listener)| Armable {
             number,
             listener,
@@ -49,6 +57,8 @@ impl Arming {
             listeners: set.listeners.into_iter().map(armable).collect(),
             events,
             all: RefCell::new(set.all),
+            masks_all: max_workers <= MASKING_WORKERS_MAX,
+            all_is_masked: Cell::new(false),
             armed: Cell::new(false),
         }
     }
@@ -74,6 +84,10 @@ impl Arming {
             return Ok(());
         }
         match &*self.all.borrow() {
+            Some(all) if self.all_is_masked.get() => {
+                reactor.rewatch(all.fd(), epoll::IN, Source::Listeners)?;
+                self.all_is_masked.set(false);
+            }
             Some(all) => reactor.watch(all.fd(), epoll::IN, Source::Listeners)?,
             None => self.arm_each(reactor)?,
         }
@@ -99,6 +113,11 @@ impl Arming {
             return Ok(());
         }
         if let Some(all) = &*self.all.borrow() {
+            if self.masks_all {
+                reactor.rewatch(all.fd(), 0, Source::Listeners)?;
+                self.all_is_masked.set(true);
+                return Ok(());
+            }
             return reactor.unwatch(all.fd());
         }
         let results = self.usable().map(|(_, listener)| reactor.unwatch(listener.fd.as_raw_fd()));
@@ -127,7 +146,11 @@ impl Arming {
 
     fn stop_using_all(&self, reactor: &Reactor) -> Result<()> {
         self.disarm(reactor)?;
-        self.all.take();
+        if let Some(all) = self.all.take()
+            && self.all_is_masked.take()
+        {
+            reactor.unwatch(all.fd())?;
+        }
         Ok(())
     }
 

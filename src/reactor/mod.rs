@@ -91,6 +91,14 @@ impl Reactor {
         Ok(())
     }
 
+    /// Changes what is waited for at a descriptor that is watched; 0: nothing.
+    pub fn rewatch(&self, fd: RawFd, events: u32, source: Source) -> Result<()> {
+        self.epoll.modify(fd, events, Tag::Own(source).encode())?;
+        let mut watched = self.watched.borrow_mut();
+        watched.iter_mut().filter(|entry| entry.0 == fd).for_each(|entry| entry.1 = events);
+        Ok(())
+    }
+
     pub fn unwatch(&self, fd: RawFd) -> Result<()> {
         self.watched.borrow_mut().retain(|&(watched, ..)| watched != fd);
         self.epoll.delete(fd)

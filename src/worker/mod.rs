@@ -117,7 +117,7 @@ impl Worker {
             process,
             handle: handle_of(slot),
             reactor,
-            arming: Arming::new(listeners, herd.mode.listener_events()),
+            arming: Arming::new(listeners, herd.mode.listener_events(), settings.max_workers),
             acceptor,
             gate: herd.has_accept_right.then(|| Gate::new(slot)),
             neighbours: Neighbours::of_worker(slot),

@@ -27,7 +27,7 @@ pub enum Asked {
 
 /// Below this mean time between the accepts of one worker, a wake-up more in each turn shows in the
 /// cost of a connection.
-const FAST_ACCEPT_GAP_US: u64 = 200;
+const FAST_ACCEPT_GAP_US: u64 = 500;
 
 impl Worker {
     /// `not_taken` connections wait for the host to take them with `herd_accept`.
@@ -273,7 +273,7 @@ impl Worker {
         let Herd { region, guard, .. } = &*self.herd;
         match self.guard_pulled_in.take() {
             Some(pulled_in) if !self.accepts_fast() => {
-                guard.push_back(&region.guard, pulled_in, self.turn_began_us.get())
+                guard.push_back(&region.guard, pulled_in, now_us())
             }
             _ => Ok(()),
         }

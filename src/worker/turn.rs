@@ -250,7 +250,7 @@ impl Worker {
             let now_us = self.turn_began_us.get();
             let gap_us = now_us - self.last_accept_us.replace(now_us);
             let mean_us = self.accept_gap_us.get();
-            self.accept_gap_us.set(mean_us - mean_us / 8 + gap_us.min(1_000_000) / 8);
+            self.accept_gap_us.set(mean_us - mean_us / 8 + gap_us.min(2_000) / 8);
         }
     }
 

@@ -537,9 +537,8 @@ int main(int argc, char **argv)
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    int result = herd_create(&config, &herd);
-    if (result < 0)
-        die(EXIT_FAILURE, "herd_create", herd_strerror(result));
+    if (herd_create(&config, &herd) < 0)
+        return EXIT_FAILURE; /* the log has said why */
     for (size_t i = 0; i == 0 || i < address_count; i++)
         listen_on(addresses[i]);
 

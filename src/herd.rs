@@ -66,10 +66,9 @@ pub struct Herd {
 impl Herd {
     pub fn new(settings: Settings, log: Log) -> Result<Herd> {
         let slots = settings.max_workers as usize;
-        let region_name = CString::new(format!("herd-{}", settings.name));
-        let region_name = region_name.expect("a checked name has no NUL");
-        let region = Region::new(&region_name, slots)?;
-        let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
+        let shared = Herd::make_shared(&settings, slots);
+        let (region, bells, guard) =
+            shared.inspect_err(|error| log.error(format_args!("create: {error}")))?;
         let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
         let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
         let has_accept_right = mode == Mode::Mutex && settings.max_workers > 1;
@@ -80,7 +79,7 @@ impl Herd {
             region,
             bells,
             remotes: (0..slots).map(|_| Remote::default()).collect(),
-            guard: Guard::new(settings.accept_delay_us, settings.handover_delay_us)?,
+            guard,
             listeners: Mutex::new(ListenerTable::new(has_accept_right)),
             settings,
             log,
@@ -91,6 +90,16 @@ impl Herd {
             herd.log.warning(format_args!("no EPOLLEXCLUSIVE here: mode {mode} instead"));
         }
         Ok(herd)
+    }
+
+    /// What all processes of the herd have in common.
+    fn make_shared(settings: &Settings, slots: usize) -> Result<(Region, Vec<Bell>, Guard)> {
+        let region_name = CString::new(format!("herd-{}", settings.name));
+        let region_name = region_name.expect("a checked name has no NUL");
+        let region = Region::new(&region_name, slots)?;
+        let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
+        let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us)?;
+        Ok((region, bells, guard))
     }
 
     /// Whether workers tell each other who should accept.

@@ -548,7 +548,7 @@ int main(int argc, char **argv)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, NULL); /* and taken with sigwaitinfo */
-    result = threads ? run_threads(&signals) : run_processes(&signals);
+    const int result = threads ? run_threads(&signals) : run_processes(&signals);
     herd_destroy(herd);
     return result;
 }

@@ -67,21 +67,21 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether pulling the next tick in would make it come sooner.
-    pub fn can_pull_in(&self, line: &GuardLine, now_us: u64) -> bool {
-        line.due_us.load(Relaxed) > now_us + self.handover_delay_us
+    /// Whether the next tick comes later than `delay_us` from now.
+    pub fn is_later(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> bool {
+        line.due_us.load(Relaxed) > now_us + delay_us
     }
 
-    /// For `push_back`.
-    pub fn pull_in(&self, line: &GuardLine, now_us: u64) -> Result<PulledIn> {
+    /// Has the next tick come `delay_us` from now. For `push_back`.
+    pub fn pull_in(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> Result<PulledIn> {
         let from_us = line.due_us.load(Relaxed);
-        self.arm(line, now_us, self.handover_delay_us)?;
-        Ok(PulledIn { from_us, to_us: now_us + self.handover_delay_us })
+        self.arm(line, now_us, delay_us)?;
+        Ok(PulledIn { from_us, to_us: now_us + delay_us })
     }
 
     /// Has the next tick come within handover_delay, if it does not anyway.
     pub fn pull_in_if_later(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        if self.can_pull_in(line, now_us) {
+        if self.is_later(line, now_us, self.handover_delay_us) {
             return self.arm(line, now_us, self.handover_delay_us);
         }
         self.arm_if_overdue(line, now_us)

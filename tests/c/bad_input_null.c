@@ -1,6 +1,6 @@
 /* NULL for any pointer of any call is refused with -EINVAL, or is the documented default, and
    changes nothing. */
-#include "check.h"
+#include "every_call.h"
 
 static int calls;
 
@@ -49,44 +49,6 @@ static void null_herd(void)
     CHECK_EQ(stats.turns, 77);
 }
 
-static void null_worker(struct herd_event *event, struct herd_timer *timer)
-{
-    struct herd_accepted accepted;
-    memset(&accepted, 0, sizeof accepted);
-    accepted.size = sizeof accepted;
-    accepted.fd = 77;
-
-    REFUSED(herd_accept(NULL, &accepted));
-    REFUSED(herd_event_add(NULL, event, 0, HERD_READ));
-    REFUSED(herd_event_mod(NULL, event, HERD_READ));
-    REFUSED(herd_event_del(NULL, event));
-    REFUSED(herd_post_remote(NULL, event));
-    REFUSED(herd_conn_opened(NULL));
-    REFUSED(herd_conn_closed(NULL));
-    REFUSED(herd_set_load(NULL, 1));
-    REFUSED(herd_trylock(NULL));
-    REFUSED(herd_unlock(NULL));
-    REFUSED(herd_enable_accept(NULL));
-    REFUSED(herd_disable_accept(NULL));
-    REFUSED(herd_process_events(NULL, 0, 0));
-    REFUSED(herd_process_posted(NULL, HERD_POSTED_EVENTS));
-    REFUSED(herd_process_timers(NULL));
-    REFUSED(herd_post(NULL, event, HERD_POSTED_EVENTS));
-    REFUSED(herd_unpost(NULL, event));
-    REFUSED(herd_posted_count(NULL, HERD_POSTED_EVENTS));
-    REFUSED(herd_accept_disabled(NULL));
-    REFUSED(herd_timer_start(NULL, timer, 0));
-    REFUSED(herd_timer_stop(NULL, timer));
-    REFUSED(herd_worker_destroy(NULL));
-    REFUSED(herd_worker_slot(NULL));
-    REFUSED(herd_worker_state(NULL));
-    REFUSED(herd_run_once(NULL, 0));
-    REFUSED(herd_run(NULL));
-    REFUSED(herd_stop(NULL));
-    REFUSED(herd_drain(NULL));
-    CHECK_EQ(accepted.fd, 77);
-}
-
 static void null_event(struct herd_worker *worker)
 {
     REFUSED(herd_event_add(worker, NULL, 0, HERD_READ));
@@ -131,7 +93,8 @@ int main(void)
     REFUSED(herd_config_init(NULL, sizeof(struct herd_config)));
     REFUSED(herd_listen_options_init(NULL, sizeof(struct herd_listen_options)));
     null_herd();
-    null_worker(&event, &timer);
+    check_every_call(NULL, -EINVAL, NULL, NULL);
+    CHECK_CODE(herd_worker_destroy(NULL), -EINVAL);
 
     /* No configuration, no options and no callback are the defaults. */
     CHECK_CODE(herd_create(NULL, &herd), 0);

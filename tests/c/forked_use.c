@@ -1,6 +1,6 @@
 /* R33: a forked child that uses its parent's worker is told so and changes nothing; it makes a
    worker of its own. */
-#include "check.h"
+#include "every_call.h"
 
 struct results {
     int runs[2];
@@ -24,48 +24,6 @@ static void on_timer(struct herd_worker *worker, struct herd_timer *timer)
     ++*(int *)timer->data;
 }
 
-#define REFUSED(call) CHECK_CODE(call, HERD_EFORKED)
-
-static void every_call(struct herd_worker *worker, struct herd_event *added,
-                       struct herd_timer *pending)
-{
-    struct herd_event event;
-    struct herd_timer timer;
-    struct herd_accepted accepted;
-    memset(&accepted, 0, sizeof accepted);
-    accepted.size = sizeof accepted;
-    CHECK_CODE(herd_event_init(&event, on_event, NULL), 0);
-    CHECK_CODE(herd_timer_init(&timer, on_timer, NULL), 0);
-    REFUSED(herd_accept(worker, &accepted));
-    REFUSED(herd_event_add(worker, &event, 0, HERD_READ));
-    REFUSED(herd_event_mod(worker, added, 0));
-    REFUSED(herd_event_del(worker, added));
-    REFUSED(herd_post_remote(worker, &event));
-    REFUSED(herd_conn_opened(worker));
-    REFUSED(herd_conn_closed(worker));
-    REFUSED(herd_set_load(worker, 1));
-    REFUSED(herd_trylock(worker));
-    REFUSED(herd_unlock(worker));
-    REFUSED(herd_enable_accept(worker));
-    REFUSED(herd_disable_accept(worker));
-    REFUSED(herd_process_events(worker, 0, 0));
-    REFUSED(herd_process_posted(worker, HERD_POSTED_ACCEPT));
-    REFUSED(herd_process_posted(worker, HERD_POSTED_EVENTS));
-    REFUSED(herd_process_timers(worker));
-    REFUSED(herd_post(worker, &event, HERD_POSTED_EVENTS));
-    REFUSED(herd_unpost(worker, &event));
-    REFUSED(herd_posted_count(worker, HERD_POSTED_EVENTS));
-    REFUSED(herd_accept_disabled(worker));
-    REFUSED(herd_timer_start(worker, &timer, 0));
-    REFUSED(herd_timer_stop(worker, pending));
-    REFUSED(herd_worker_slot(worker));
-    REFUSED(herd_worker_state(worker));
-    REFUSED(herd_run_once(worker, 0));
-    REFUSED(herd_run(worker));
-    REFUSED(herd_stop(worker));
-    REFUSED(herd_drain(worker));
-}
-
 static void inherited_worker(void)
 {
     struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
@@ -85,7 +43,7 @@ static void inherited_worker(void)
 
     pid_t child = test_fork();
     if (child == 0) {
-        every_call(worker, &event, &timer);
+        check_every_call(worker, HERD_EFORKED, &event, &timer);
         /* Only the copies go; the slot stays the parent's. */
         int fds = open_fds();
         CHECK_CODE(herd_worker_destroy(worker), 0);

@@ -1,6 +1,7 @@
 /* R39: a defect inside the library does not reach the host: the call returns HERD_EINTERNAL, the
  * message goes to the log callback and not to stderr, the accept right moves on at once, and the
  * worker can only be destroyed. */
+#include "every_call.h"
 #include "serve.h"
 
 int herd_test_panic(struct herd_worker *worker);
@@ -13,19 +14,6 @@ static void on_log(void *data, int level, const char *message)
     (void)data;
     last_level = level;
     snprintf(last_message, sizeof last_message, "%s", message);
-}
-
-static void on_event(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
-{
-    (void)worker;
-    (void)event;
-    (void)ready;
-}
-
-static void on_timer(struct herd_worker *worker, struct herd_timer *timer)
-{
-    (void)worker;
-    (void)timer;
 }
 
 static void panic_in_handler(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
@@ -49,43 +37,6 @@ static void panic_quietly(struct herd_worker *worker)
     CHECK(strstr(last_message, "asked for by a test") != NULL);
     close(captured);
     close(kept);
-}
-
-static void check_poisoned(struct herd_worker *worker)
-{
-    struct herd_event event;
-    struct herd_timer timer;
-    struct herd_accepted accepted;
-    accepted.size = sizeof accepted;
-    CHECK_CODE(herd_event_init(&event, on_event, NULL), 0);
-    CHECK_CODE(herd_timer_init(&timer, on_timer, NULL), 0);
-    CHECK_CODE(herd_run_once(worker, 0), HERD_EPOISONED);
-    CHECK_CODE(herd_run(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_trylock(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_unlock(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_enable_accept(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_disable_accept(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_process_events(worker, 0, 0), HERD_EPOISONED);
-    CHECK_CODE(herd_process_posted(worker, HERD_POSTED_EVENTS), HERD_EPOISONED);
-    CHECK_CODE(herd_process_timers(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_post(worker, &event, HERD_POSTED_EVENTS), HERD_EPOISONED);
-    CHECK_CODE(herd_unpost(worker, &event), HERD_EPOISONED);
-    CHECK_CODE(herd_posted_count(worker, HERD_POSTED_EVENTS), HERD_EPOISONED);
-    CHECK_CODE(herd_post_remote(worker, &event), HERD_EPOISONED);
-    CHECK_CODE(herd_event_add(worker, &event, STDIN_FILENO, HERD_READ), HERD_EPOISONED);
-    CHECK_CODE(herd_event_mod(worker, &event, HERD_READ), HERD_EPOISONED);
-    CHECK_CODE(herd_event_del(worker, &event), HERD_EPOISONED);
-    CHECK_CODE(herd_timer_start(worker, &timer, 0), HERD_EPOISONED);
-    CHECK_CODE(herd_timer_stop(worker, &timer), HERD_EPOISONED);
-    CHECK_CODE(herd_accept(worker, &accepted), HERD_EPOISONED);
-    CHECK_CODE(herd_accept_disabled(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_conn_opened(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_conn_closed(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_set_load(worker, 1), HERD_EPOISONED);
-    CHECK_CODE(herd_worker_slot(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_worker_state(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_stop(worker), HERD_EPOISONED);
-    CHECK_CODE(herd_drain(worker), HERD_EPOISONED);
 }
 
 int main(void)
@@ -117,7 +68,7 @@ int main(void)
     serve_echo(client);
     CHECK_EQ(serve_stats(0).handovers, 1);
     CHECK_EQ(serve_total().thefts, 0);
-    check_poisoned(worker);
+    check_every_call(worker, HERD_EPOISONED, NULL, NULL);
 
     CHECK_CODE(herd_worker_destroy(worker), 0);
     CHECK_CODE(herd_worker_destroy(worker), HERD_EDESTROYED);

@@ -1,60 +1,6 @@
 /* Slots that are taken, out of range or used up, workers that are destroyed, and herds that have
    workers, answer with their own codes. */
-#include "check.h"
-
-static void on_event(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
-{
-    (void)worker;
-    (void)event;
-    (void)ready;
-}
-
-static void on_timer(struct herd_worker *worker, struct herd_timer *timer)
-{
-    (void)worker;
-    (void)timer;
-}
-
-#define GONE(call) CHECK_CODE(call, HERD_EDESTROYED)
-
-static void use_after_destroy(struct herd_worker *worker)
-{
-    struct herd_event event;
-    struct herd_timer timer;
-    struct herd_accepted accepted;
-    memset(&accepted, 0, sizeof accepted);
-    accepted.size = sizeof accepted;
-    CHECK_CODE(herd_event_init(&event, on_event, NULL), 0);
-    CHECK_CODE(herd_timer_init(&timer, on_timer, NULL), 0);
-    GONE(herd_accept(worker, &accepted));
-    GONE(herd_event_add(worker, &event, 0, HERD_READ));
-    GONE(herd_event_mod(worker, &event, HERD_READ));
-    GONE(herd_event_del(worker, &event));
-    GONE(herd_post_remote(worker, &event));
-    GONE(herd_conn_opened(worker));
-    GONE(herd_conn_closed(worker));
-    GONE(herd_set_load(worker, 1));
-    GONE(herd_trylock(worker));
-    GONE(herd_unlock(worker));
-    GONE(herd_enable_accept(worker));
-    GONE(herd_disable_accept(worker));
-    GONE(herd_process_events(worker, 0, 0));
-    GONE(herd_process_posted(worker, HERD_POSTED_EVENTS));
-    GONE(herd_process_timers(worker));
-    GONE(herd_post(worker, &event, HERD_POSTED_EVENTS));
-    GONE(herd_unpost(worker, &event));
-    GONE(herd_posted_count(worker, HERD_POSTED_EVENTS));
-    GONE(herd_accept_disabled(worker));
-    GONE(herd_timer_start(worker, &timer, 0));
-    GONE(herd_timer_stop(worker, &timer));
-    GONE(herd_worker_destroy(worker));
-    GONE(herd_worker_slot(worker));
-    GONE(herd_worker_state(worker));
-    GONE(herd_run_once(worker, 0));
-    GONE(herd_run(worker));
-    GONE(herd_stop(worker));
-    GONE(herd_drain(worker));
-}
+#include "every_call.h"
 
 int main(void)
 {
@@ -112,7 +58,8 @@ int main(void)
 
     /* A slot is free again at once; the old pointer's worker is the new one then. */
     CHECK_CODE(herd_worker_destroy(workers[1]), 0);
-    use_after_destroy(workers[1]);
+    check_every_call(workers[1], HERD_EDESTROYED, NULL, NULL);
+    CHECK_CODE(herd_worker_destroy(workers[1]), HERD_EDESTROYED);
     CHECK_CODE(herd_destroy(herd), -EBUSY);
     CHECK_EQ(total_stats(herd).workers, 2);
     CHECK_CODE(herd_worker_create(herd, HERD_ANY_SLOT, &workers[1]), 0);

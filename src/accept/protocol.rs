@@ -37,7 +37,6 @@ pub fn go_idle(slot: &Slot, lock: &AcceptLock, condition: Condition) -> BeforeWa
     if condition.willing {
         slot.set_state(State::Idle);
     }
-
     if lock.word().holder().is_some() {
         BeforeWait::Wait
     } else if condition.competes {

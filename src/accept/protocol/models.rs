@@ -95,6 +95,11 @@ impl Worker {
         if herd.slots[usize::from(self.slot)].take_asked() {
             return self.idle(COMPETING);
         }
+        self.run_handlers()
+    }
+
+    fn run_handlers(&self) -> Rest {
+        let herd = &self.herd;
         if leaves_idle_unaware(&self.neighbours, &herd.slots, &herd.lock, COMPETING) {
             herd.pull_guard_in();
         }
@@ -103,12 +108,8 @@ impl Worker {
 
     /// Releases the right and goes on to run handlers.
     fn release_and_work(&self) -> Rest {
-        let herd = &self.herd;
-        assert!(self.gate.release(&herd.lock));
-        if leaves_idle_unaware(&self.neighbours, &herd.slots, &herd.lock, COMPETING) {
-            herd.pull_guard_in();
-        }
-        Rest::Busy
+        assert!(self.gate.release(&self.herd.lock));
+        self.run_handlers()
     }
 
     /// Releases the right and wakes another worker for it, if one is idle.
@@ -223,6 +224,22 @@ fn a_worker_that_steps_back_leaves_the_right_with_somebody() {
                 worker.idle(Condition { willing: false, competes: false, has_woken })
             }),
             run(other, |worker| worker.idle(COMPETING)),
+        ]
+    });
+}
+
+/// Over 7/8 of its connections, say: it would accept if nobody else does.
+#[test]
+fn a_worker_that_leaves_the_right_to_others_who_are_all_busy_is_found_by_the_guard() {
+    model(2, |herd| {
+        let holder = Worker::holding(herd, 0);
+        let other = Worker::new(herd, 1);
+        vec![
+            run(holder, |worker| {
+                let has_woken = worker.release_to_another();
+                worker.idle(Condition { willing: true, competes: false, has_woken })
+            }),
+            run(other, |_| Rest::Busy),
         ]
     });
 }

@@ -684,10 +684,11 @@ int herd_event_mod(struct herd_worker *worker, struct herd_event *event, uint32_
  * while any other process has the file open, closing does not end the registration (epoll(7)).
  *
  * Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had
- * closed its descriptor before. -EINVAL, -EBUSY: as `herd_event_add`. Otherwise negative: as
- * `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * closed its descriptor before. -EBUSY: posted to another worker from outside, or in use
+ * there: nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
  */
-int herd_event_del(struct herd_worker *worker, struct herd_event *event);
+int herd_event_del(struct herd_worker *worker,
+                   struct herd_event *event);
 
 /**
  * Posts an initialised event to the worker's HERD_POSTED_EVENTS from any thread of its process, and
@@ -772,7 +773,7 @@ int herd_add_listener(struct herd *herd, int fd, herd_accept_fn accept, void *ac
  * descriptor of it in this process. Its number may be given to the next listener.
  *
  * Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
- * uses it. Since 0.1.
+ * uses it, or in HERD_MODE_MUTEX one of any process. Since 0.1.
  */
 int herd_remove_listener(struct herd *herd, int listener);
 
@@ -1020,11 +1021,15 @@ uint32_t herd_abi(void);
  * worker serves the listeners that the herd has now.
  *
  * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
- * one is; -EINVAL: NULL, or no such slot; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one).
+ * one is; -EINVAL: NULL, or no such slot; -ESTALE: in
+ * HERD_MODE_MUTEX, where all workers must have the same listeners, this process was forked before they
+ * were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one).
  * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
  * process cannot use it (HERD_EFORKED). Since 0.1.
  */
-int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
+int herd_worker_create(struct herd *herd,
+                       int slot,
+                       struct herd_worker **worker);
 
 /**
  * Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker

@@ -61,6 +61,8 @@ pub struct Herd {
     pub remotes: Vec<Remote>,
     pub guard: Guard,
     listeners: Mutex<ListenerTable>,
+    /// The changes of listeners that this process knows of.
+    known_changes: AtomicU64,
 }
 
 impl Herd {
@@ -81,6 +83,7 @@ impl Herd {
             remotes: (0..slots).map(|_| Remote::default()).collect(),
             guard,
             listeners: Mutex::new(ListenerTable::new(has_accept_right)),
+            known_changes: AtomicU64::new(0),
             settings,
             log,
         };
@@ -134,12 +137,22 @@ impl Herd {
 
     fn insert(&self, made: Result<Listener>, what: std::fmt::Arguments) -> Result<usize> {
         let inserted = made.and_then(|listener| self.lock_listeners().insert(listener));
+        if inserted.is_ok() {
+            self.note_listener_change();
+        }
         inserted.inspect_err(|error| self.log.error(format_args!("{what}: {error}")))
     }
 
     pub fn remove_listener(&self, number: usize) -> Result<()> {
         self.may_change_listeners()?;
-        self.lock_listeners().remove(number)
+        self.lock_listeners().remove(number)?;
+        self.note_listener_change();
+        Ok(())
+    }
+
+    fn note_listener_change(&self) {
+        let changes = self.region.listener_changes.fetch_add(1, SeqCst) + 1;
+        self.known_changes.store(changes, SeqCst);
     }
 
     /// A holder of the accept right accepts for all workers, so all must have the same listeners.
@@ -154,9 +167,16 @@ impl Herd {
         self.lock_listeners().get(number).ok_or(Error::NOT_FOUND)
     }
 
-    /// The listeners as they are now, for a new worker.
-    pub fn listeners(&self) -> ListenerSet {
-        self.lock_listeners().snapshot()
+    /// The listeners as they are now, for a new worker. A child that was forked before they were
+    /// changed does not know them all.
+    pub fn listeners(&self) -> Result<ListenerSet> {
+        let knows_all =
+            self.known_changes.load(SeqCst) == self.region.listener_changes.load(SeqCst);
+        if self.has_accept_right && !knows_all {
+            self.log.error(format_args!("worker: forked before the listeners were changed"));
+            return Err(Error::errno(libc::ESTALE));
+        }
+        Ok(self.lock_listeners().snapshot())
     }
 
     fn lock_listeners(&self) -> MutexGuard<'_, ListenerTable> {

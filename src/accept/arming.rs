@@ -126,20 +126,12 @@ impl Arming {
     }
 
     /// The set of all was reported ready: which of them are?
-    pub fn find_ready(&self, reactor: &Reactor, mut on_ready: impl FnMut(u16)) -> Result<()> {
+    pub fn find_ready(&self, mut on_ready: impl FnMut(u16)) -> Result<()> {
         let mut ready = [epoll::NO_EVENT; READY_PER_TURN];
-        let mut has_unknown = false;
         if let Some(all) = &*self.all.borrow() {
             for event in all.wait_into(&mut ready, 0)? {
-                match u16::try_from(event.u64).ok().filter(|&number| self.find(number).is_some()) {
-                    Some(number) => on_ready(number),
-                    None => has_unknown = true,
-                }
+                on_ready(event.u64 as u16);
             }
-        }
-        if has_unknown {
-            // The parent added a listener between this worker's fork and its making.
-            self.stop_using_all(reactor)?;
         }
         Ok(())
     }

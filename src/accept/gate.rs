@@ -7,11 +7,13 @@ use std::cell::Cell;
 pub struct Gate {
     slot: u16,
     acquired: Cell<Option<Word>>,
+    /// What it had when it last began to wait.
+    waited_with: Cell<Option<Word>>,
 }
 
 impl Gate {
     pub fn new(slot: u16) -> Gate {
-        Gate { slot, acquired: Cell::new(None) }
+        Gate { slot, acquired: Cell::new(None), waited_with: Cell::new(None) }
     }
 
     pub fn holds(&self, lock: &AcceptLock) -> bool {
@@ -28,6 +30,12 @@ impl Gate {
     pub fn take_over(&self, lock: &AcceptLock, seen: Word) -> bool {
         self.acquired.set(lock.take_over(seen, self.slot));
         self.acquired.get().is_some()
+    }
+
+    /// To be called before every wait. True: the right was not given up since the last one.
+    pub fn waits_on(&self) -> bool {
+        let acquired = self.acquired.get();
+        self.waited_with.replace(acquired) == acquired && acquired.is_some()
     }
 
     /// True: it was held and is free now. False: it was not held, or was taken away meanwhile.

@@ -3,13 +3,6 @@
 
 use crate::shm::lock::Word;
 
-/// What a worker saw of the holder while a connection was waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sighting {
-    pub word: Word,
-    pub holder_turns: u64,
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Nothing to hold against the holder.
@@ -23,7 +16,7 @@ pub enum Verdict {
 /// Evidence that a holder makes no progress, gathered over `handover_delay`.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Suspicion {
-    first: Option<(Sighting, u64)>,
+    first: Option<(Word, u64)>,
 }
 
 impl Suspicion {
@@ -40,15 +33,11 @@ impl Suspicion {
         self.first.map(|(_, since_us)| since_us + handover_delay_us)
     }
 
-    /// `sighting` is None when no connection waits or nobody holds the right. A holder that moved
-    /// since the first sighting is cleared: it is alive, and the connection is as good as accepted.
-    pub fn judge(
-        &mut self,
-        sighting: Option<Sighting>,
-        now_us: u64,
-        handover_delay_us: u64,
-    ) -> Verdict {
-        let Some(seen) = sighting else {
+    /// `held` is the word while a connection waits and somebody holds the right. Every turn of a
+    /// holder changes the word, so one that has changed since the first look clears it: it is alive,
+    /// and the connection is as good as accepted.
+    pub fn judge(&mut self, held: Option<Word>, now_us: u64, handover_delay_us: u64) -> Verdict {
+        let Some(seen) = held else {
             self.clear();
             return Verdict::Clear;
         };
@@ -58,7 +47,7 @@ impl Suspicion {
                     return Verdict::LookAgain;
                 }
                 self.clear();
-                Verdict::TakeOver(seen.word)
+                Verdict::TakeOver(seen)
             }
             Some(_) => {
                 self.clear();
@@ -81,8 +70,9 @@ mod tests {
     fn only_a_holder_that_stood_still_while_a_connection_waited_loses_the_right() {
         let lock = AcceptLock::default();
         let word = lock.try_acquire(3).unwrap();
-        let still = Some(Sighting { word, holder_turns: 7 });
-        let moved = Some(Sighting { word, holder_turns: 8 });
+        assert!(lock.release(word));
+        let still = Some(word);
+        let moved = lock.try_acquire(3);
 
         let mut suspicion = Suspicion::default();
         assert_eq!(suspicion.judge(None, 0, 500), Verdict::Clear);

@@ -54,8 +54,8 @@ pub extern "C" fn herd_event_mod(
 /// while any other process has the file open, closing does not end the registration (epoll(7)).
 ///
 /// Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had
-/// closed its descriptor before. -EINVAL, -EBUSY: as `herd_event_add`. Otherwise negative: as
-/// `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// closed its descriptor before. -EBUSY: posted to another worker from outside, or in use
+/// there: nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_event_del(worker: *mut herd_worker, event: *mut herd_event) -> c_int {
     with_worker(worker, |worker| {

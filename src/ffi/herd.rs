@@ -125,7 +125,7 @@ pub extern "C" fn herd_add_listener(
 /// descriptor of it in this process. Its number may be given to the next listener.
 ///
 /// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
-/// uses it. Since 0.1.
+/// uses it, or in HERD_MODE_MUTEX one of any process. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {

@@ -24,7 +24,9 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// worker serves the listeners that the herd has now.
 ///
 /// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
-/// one is; -EINVAL: NULL, or no such slot; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one).
+/// one is; -EINVAL: NULL, or no such slot; -ESTALE: in
+/// HERD_MODE_MUTEX, where all workers must have the same listeners, this process was forked before they
+/// were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one).
 /// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
 /// process cannot use it (HERD_EFORKED). Since 0.1.
 #[unsafe(no_mangle)]

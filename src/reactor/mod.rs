@@ -164,6 +164,10 @@ impl Reactor {
         if remote::is_posted(event) {
             self.take_remote(remote);
         }
+        // Still posted: at another worker, whose thread may be about to take it.
+        if remote::is_posted(event) {
+            return Err(Error::BUSY);
+        }
         Ok(self.posted.unpost(event))
     }
 

@@ -22,6 +22,8 @@ pub struct GuardLine {
 pub struct Header {
     pub lock: AcceptLock,
     pub guard: GuardLine,
+    /// Number of changes of the herd's listeners, by whatever process.
+    pub listener_changes: AtomicU64,
 }
 
 // loom's atomics have another size, and never lie in shared memory.
@@ -33,7 +35,7 @@ mod assertions {
 
     const_assert_eq!(offset_of!(Header, lock), 0);
     const_assert_eq!(offset_of!(Header, guard), 128);
-    const_assert_eq!(size_of::<Header>(), 256);
+    const_assert_eq!(size_of::<Header>(), 384);
     const_assert_eq!(size_of::<Slot>(), 256);
     const_assert_eq!(offset_of!(Slot, counters), 40);
 }

@@ -103,7 +103,7 @@ impl Worker {
     ) -> Result<Worker> {
         let settings = &herd.settings;
         let process = ForkToken::current()?;
-        let listeners = herd.listeners();
+        let listeners = herd.listeners()?;
         let acceptor = Acceptor::new(listeners.listeners.len(), settings.accept_batch)?;
         let (slot, claim) = herd.claim_slot(slot)?;
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;

@@ -7,10 +7,9 @@ use crate::accept::gate::Gate;
 use crate::accept::listener::Delivery;
 use crate::accept::neighbours::ask;
 use crate::accept::protocol::{self, Condition};
-use crate::accept::suspicion::{Sighting, Verdict};
+use crate::accept::suspicion::Verdict;
 use crate::herd::Herd;
 use crate::reactor::Source;
-use crate::shm::lock::Word;
 use crate::shm::slot::{State, count};
 use crate::sys::clock::{US_PER_MS, now_us};
 use crate::sys::{Error, Result};
@@ -155,6 +154,15 @@ impl Worker {
             self.leave_right_to_idle()?;
         }
         Ok(was_held)
+    }
+
+    /// A host that writes its turns by hand and leaves out `herd_unlock` would keep the right for ever:
+    /// it makes turns, and takes the guard's ticks from those who would look after it.
+    pub(super) fn give_up_what_was_kept(&self) -> Result<()> {
+        if self.gate.as_ref().is_some_and(Gate::waits_on) {
+            self.step_back(Stance::Skip)?;
+        }
+        Ok(())
     }
 
     /// Stops trying for the accept right: gives it up, disarms, and wakes another worker unless that
@@ -317,12 +325,12 @@ impl Worker {
         }
         let lock = &self.herd.region.lock;
         let word = lock.word();
-        let sighting = match word.holder() {
-            Some(holder) if self.arming.connection_waits()? => Some(self.sighting(word, holder)),
+        let held = match word.holder() {
+            Some(_) if self.arming.connection_waits()? => Some(word),
             _ => None,
         };
         let settings = &self.herd.settings;
-        let verdict = suspicion.judge(sighting, now_us(), settings.handover_delay_us);
+        let verdict = suspicion.judge(held, now_us(), settings.handover_delay_us);
         self.suspicion.set(suspicion);
         match verdict {
             Verdict::Clear | Verdict::LookAgain => Ok(false),
@@ -339,12 +347,6 @@ impl Worker {
                 Ok(taken)
             }
         }
-    }
-
-    fn sighting(&self, word: Word, holder: u16) -> Sighting {
-        // The word is shared memory: its slot number is checked before it is used.
-        let slot = self.herd.region.slots().get(usize::from(holder));
-        Sighting { word, holder_turns: slot.map_or(0, |slot| slot.counters.turns.load(Relaxed)) }
     }
 
     /// In EXCLUSIVE a wake-up that was given to a worker which then died or stopped accepting is

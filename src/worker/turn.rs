@@ -60,6 +60,7 @@ impl Worker {
     /// Returns the number of events and ready listeners.
     fn wait(&self, timeout_ms: i32) -> Result<usize> {
         self.end_last_turn();
+        self.give_up_what_was_kept()?;
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.kept_count(Delivery::Push) > 0;
         let events = self.wait_and_sort(if has_work { 0 } else { timeout_ms })?;
@@ -109,7 +110,7 @@ impl Worker {
         count(&counters.wakeups, u64::from(arrived.total > 0));
         count(&counters.stale_events, arrived.stale as u64);
         if listeners_ready {
-            self.arming.find_ready(&self.reactor, |number| self.acceptor.set_ready(number))?;
+            self.arming.find_ready(|number| self.acceptor.set_ready(number))?;
         }
         let listeners = self.acceptor.ready_count();
         self.woken_by_listener.set(self.woken_by_listener.get() || listeners > 0);

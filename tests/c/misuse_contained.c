@@ -36,6 +36,76 @@ static void posted_to_the_wrong_worker(void)
     CHECK_CODE(herd_destroy(herd), 0);
 }
 
+/* Deleting an event promises that it may be freed, so it is refused while another worker has it. */
+static void deleted_while_posted_elsewhere(void)
+{
+    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    struct herd_worker *owner = new_worker(herd), *other = new_worker(herd);
+    struct herd_event event;
+    int ends[2];
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_CODE(herd_event_init(&event, on_event, NULL), 0);
+    CHECK_CODE(herd_event_add(owner, &event, ends[0], HERD_READ), 0);
+    CHECK_CODE(herd_post_remote(other, &event), 1);
+    CHECK_CODE(herd_event_del(owner, &event), -EBUSY);
+    CHECK_CODE(herd_run_once(other, 0), 0);
+    CHECK_CODE(herd_event_del(owner, &event), 0);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK_CODE(herd_worker_destroy(owner), 0);
+    CHECK_CODE(herd_worker_destroy(other), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+}
+
+static int *accepted;
+
+static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr *peer,
+                      uint32_t peer_length, void *data)
+{
+    (void)peer;
+    (void)peer_length;
+    (void)data;
+    SHARED_SET(*accepted, 1);
+    close(fd);
+    herd_conn_closed(worker);
+}
+
+/* A holder that makes turns but never accepts and never gives the right up loses it. */
+static void right_never_given_up(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    struct herd *herd;
+    config.mode = HERD_MODE_MUTEX;
+    config.max_workers = 2;
+    config.accept_delay_ms = 200;
+    CHECK_CODE(herd_create(&config, &herd), 0);
+    int listener = new_listener(herd, on_accept, NULL);
+    accepted = (int *)shared_memory(sizeof *accepted);
+    pid_t spinning = test_fork();
+    if (spinning == 0) {
+        struct herd_worker *worker = new_worker(herd);
+        CHECK_CODE(herd_trylock(worker), 1);
+        for (;;) {
+            herd_process_events(worker, -1, HERD_POST_EVENTS);
+        }
+    }
+    WAIT_UNTIL(total_stats(herd).acquisitions == 1, 5000);
+    pid_t good = test_fork();
+    if (good == 0) {
+        herd_run(new_worker(herd));
+        _exit(0);
+    }
+    WAIT_UNTIL(total_stats(herd).workers == 2, 5000);
+    int client = connect_to(address_of(herd, listener));
+    WAIT_UNTIL(SHARED_GET(*accepted) == 1, 5000);
+    close(client);
+    kill(spinning, SIGKILL);
+    kill(good, SIGKILL);
+    test_join(spinning);
+    test_join(good);
+    CHECK_CODE(herd_destroy(herd), 0);
+}
+
 /* The host closes every descriptor it finds, the library's epoll set among them. */
 static void epoll_set_closed(void)
 {
@@ -99,6 +169,25 @@ static void listeners_changed_under_workers(void)
     }
 }
 
+/* A child that was forked before a listener was added would hold the right without it. */
+static void forked_before_listening(void)
+{
+    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    int *go = (int *)shared_memory(sizeof *go);
+    pid_t child = test_fork();
+    if (child == 0) {
+        struct herd_worker *worker = NULL;
+        WAIT_UNTIL(SHARED_GET(*go) == 1, 5000);
+        CHECK_CODE(herd_worker_create(herd, 0, &worker), -ESTALE);
+        _exit(0);
+    }
+    CHECK_CODE(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL), 0);
+    SHARED_SET(*go, 1);
+    CHECK_EQ(test_join(child), 0);
+    CHECK_CODE(herd_worker_destroy(new_worker(herd)), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+}
+
 /* Another server has put its own socket in the place. */
 static void socket_file_of_another(void)
 {
@@ -122,9 +211,12 @@ int main(void)
 {
     test_begin(50);
     posted_to_the_wrong_worker();
+    deleted_while_posted_elsewhere();
+    right_never_given_up();
     epoll_set_closed();
     file_size_limit();
     listeners_changed_under_workers();
+    forked_before_listening();
     socket_file_of_another();
     test_exit(0);
 }

@@ -1,7 +1,7 @@
-//! The guard: one timer for the whole herd that wakes one idle worker every accept_delay, so that no
-//! connection waits behind a holder that is stopped, hung or dead. Workers that lost the right need
-//! no timeout of their own. While the right is free and everybody who knows of it is busy, the next
-//! tick is pulled in to handover_delay.
+//! The guard: one timer for the whole herd, with a backup for its lost ticks, that wakes one idle
+//! worker every accept_delay, so that no connection waits behind a holder that is stopped, hung or
+//! dead. Workers that lost the right need no timeout of their own. While the right is free and everybody
+//! who knows of it is busy, the next tick is pulled in to handover_delay.
 
 use crate::atomics::Ordering::Relaxed;
 use crate::shm::layout::GuardLine;
@@ -57,8 +57,7 @@ impl Guard {
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
-    /// Starts the timer anew if its tick is overdue: the first worker finds it so, and so do the
-    /// others when one died between being woken by a tick and reading it.
+    /// Starts the timers anew if the tick is overdue: the first worker of a herd finds it so.
     pub fn arm_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
         if is_overdue(line.due_us.load(Relaxed), now_us, self.interval_us) {
             self.arm(line, now_us, self.interval_us)?;

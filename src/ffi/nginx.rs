@@ -41,8 +41,8 @@ pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
 
 /// Gives the accept right up. The listeners stay armed until the next `herd_trylock` fails, as in
 /// nginx; a worker that steps back or has much more load than an idle one disarms them now and wakes
-/// another worker. To be called in every
-/// turn, whatever `herd_trylock` said.
+/// another worker. To be called in every turn, whatever `herd_trylock` said; a worker that waits again
+/// without it gives the right up then.
 ///
 /// Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it
 /// made no progress. Negative: as `herd_trylock`. Thread: the worker's own. nginx:

@@ -155,16 +155,40 @@ fn model(
     });
 }
 
+/// A holder, and another worker that is seen as `other_is` when the model begins.
+fn holder_and_other(holder: fn(&Worker) -> Rest, other_is: State, other: fn(&Worker) -> Rest) {
+    model(2, move |herd| {
+        let (first, second) = (Worker::holding(herd, 0), Worker::new(herd, 1));
+        herd.slots[1].set_state(other_is);
+        vec![run(first, holder), run(second, other)]
+    });
+}
+
+/// Hands the right over, or tries again if nobody is idle.
+fn yields(worker: &Worker) -> Rest {
+    let has_woken = worker.release_to_another();
+    worker.idle(Condition { willing: true, competes: !has_woken, has_woken })
+}
+
+/// Full, say: does not accept at all.
+fn steps_back(worker: &Worker) -> Rest {
+    let has_woken = worker.release_to_another();
+    worker.idle(Condition { willing: false, competes: false, has_woken })
+}
+
+/// Over 7/8 of its connections, say: would accept if nobody else does.
+fn leaves_to_others(worker: &Worker) -> Rest {
+    let has_woken = worker.release_to_another();
+    worker.idle(Condition { willing: true, competes: false, has_woken })
+}
+
+fn goes_idle(worker: &Worker) -> Rest {
+    worker.idle(COMPETING)
+}
+
 #[test]
 fn a_holder_that_runs_handlers_and_a_worker_that_goes_idle_do_not_miss_each_other() {
-    model(2, |herd| {
-        let holder = Worker::holding(herd, 0);
-        let other = Worker::new(herd, 1);
-        vec![
-            run(holder, |worker| worker.release_and_work()),
-            run(other, |worker| worker.idle(COMPETING)),
-        ]
-    });
+    holder_and_other(Worker::release_and_work, State::Busy, goes_idle);
 }
 
 #[test]
@@ -172,76 +196,30 @@ fn a_holder_among_two_others_does_not_miss_both() {
     model(3, |herd| {
         let holder = Worker::holding(herd, 0);
         let [second, third] = [1, 2].map(|slot| Worker::new(herd, slot));
-        vec![
-            run(holder, |worker| worker.release_and_work()),
-            run(second, |worker| worker.idle(COMPETING)),
-            run(third, |worker| worker.idle(COMPETING)),
-        ]
+        vec![run(holder, Worker::release_and_work), run(second, goes_idle), run(third, goes_idle)]
     });
 }
 
 #[test]
 fn a_worker_that_yields_leaves_the_right_with_somebody() {
-    model(2, |herd| {
-        let holder = Worker::holding(herd, 0);
-        let other = Worker::new(herd, 1);
-        vec![
-            run(holder, |worker| {
-                let has_woken = worker.release_to_another();
-                worker.idle(Condition { willing: true, competes: !has_woken, has_woken })
-            }),
-            run(other, |worker| worker.idle(COMPETING)),
-        ]
-    });
+    holder_and_other(yields, State::Busy, goes_idle);
 }
 
 /// The other was idle when it was chosen, and has left its wait for an event of its own before the
 /// bell rang: it runs that event's handler first.
 #[test]
 fn a_worker_that_yields_to_one_that_just_got_busy_leaves_the_right_with_somebody() {
-    model(2, |herd| {
-        let holder = Worker::holding(herd, 0);
-        let other = Worker::new(herd, 1);
-        herd.slots[1].set_state(State::Idle);
-        vec![
-            run(holder, |worker| {
-                let has_woken = worker.release_to_another();
-                worker.idle(Condition { willing: true, competes: !has_woken, has_woken })
-            }),
-            run(other, |worker| worker.work_on_own_event()),
-        ]
-    });
+    holder_and_other(yields, State::Idle, Worker::work_on_own_event);
 }
 
 #[test]
 fn a_worker_that_steps_back_leaves_the_right_with_somebody() {
-    model(2, |herd| {
-        let holder = Worker::holding(herd, 0);
-        let other = Worker::new(herd, 1);
-        vec![
-            run(holder, |worker| {
-                let has_woken = worker.release_to_another();
-                worker.idle(Condition { willing: false, competes: false, has_woken })
-            }),
-            run(other, |worker| worker.idle(COMPETING)),
-        ]
-    });
+    holder_and_other(steps_back, State::Busy, goes_idle);
 }
 
-/// Over 7/8 of its connections, say: it would accept if nobody else does.
 #[test]
 fn a_worker_that_leaves_the_right_to_others_who_are_all_busy_is_found_by_the_guard() {
-    model(2, |herd| {
-        let holder = Worker::holding(herd, 0);
-        let other = Worker::new(herd, 1);
-        vec![
-            run(holder, |worker| {
-                let has_woken = worker.release_to_another();
-                worker.idle(Condition { willing: true, competes: false, has_woken })
-            }),
-            run(other, |_| Rest::Busy),
-        ]
-    });
+    holder_and_other(leaves_to_others, State::Busy, |_| Rest::Busy);
 }
 
 #[test]

@@ -1,0 +1,128 @@
+//! The herd as one process sees it: settings, the shared region, bells, guard and listeners, made by
+//! the parent and inherited by its children.
+
+mod listeners;
+mod slots;
+
+use crate::abi::{HERD_MODE_EXCLUSIVE, herd_stats};
+use crate::accept::guard::Guard;
+use crate::accept::listener_table::ListenerTable;
+use crate::log::Log;
+use crate::mode::Mode;
+use crate::reactor::RemoteQueue;
+use crate::settings::Settings;
+use crate::shm::Region;
+use crate::shm::slot::Slot;
+use crate::sys::bell::Bell;
+use crate::sys::epoll::Epoll;
+use crate::sys::{Error, Result, epoll};
+use std::ffi::CString;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// What concerns a slot in this process only: what other threads and signal handlers ask of its
+/// worker.
+#[derive(Default)]
+pub struct Remote {
+    /// `STOP` and `DRAIN` bits.
+    pub requests: AtomicU32,
+    pub posted: RemoteQueue,
+    /// The process that has a worker on the slot, or is making one: its fork token; 0: none. Record
+    /// locks do not tell the threads of one process apart, this does. A forked child inherits the
+    /// value, which then is not its own.
+    owner: AtomicU64,
+}
+
+impl Remote {
+    pub const STOP: u32 = 1;
+    pub const DRAIN: u32 = 2;
+}
+
+pub struct Herd {
+    pub settings: Settings,
+    pub mode: Mode,
+    /// Whether workers compete for the lock. With one worker there is nobody to compete with.
+    pub has_accept_right: bool,
+    kernel_has_exclusive: bool,
+    pub log: Log,
+    pub region: Region,
+    /// One for each slot, made before the fork so that every worker can ring every other.
+    pub bells: Vec<Bell>,
+    /// One for each slot. Not shared: each process uses those of its own workers.
+    pub remotes: Vec<Remote>,
+    pub guard: Guard,
+    listeners: Mutex<ListenerTable>,
+    /// The changes of listeners that this process knows of.
+    known_changes: AtomicU64,
+}
+
+impl Herd {
+    pub fn new(settings: Settings, log: Log) -> Result<Herd> {
+        let slots = settings.max_workers as usize;
+        let shared = Herd::make_shared(&settings, slots);
+        let (region, bells, guard) =
+            shared.inspect_err(|error| log.error(format_args!("create: {error}")))?;
+        let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
+        let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
+        let has_accept_right = mode == Mode::Mutex && settings.max_workers > 1;
+        let herd = Herd {
+            mode,
+            has_accept_right,
+            kernel_has_exclusive,
+            region,
+            bells,
+            remotes: (0..slots).map(|_| Remote::default()).collect(),
+            guard,
+            listeners: Mutex::new(ListenerTable::new(has_accept_right)),
+            known_changes: AtomicU64::new(0),
+            settings,
+            log,
+        };
+        let balance = herd.settings.balance;
+        herd.log.info(format_args!("mode {mode}, balance {balance}, {slots} slots"));
+        if herd.settings.wished_mode == HERD_MODE_EXCLUSIVE && mode != Mode::Exclusive {
+            herd.log.warning(format_args!("no EPOLLEXCLUSIVE here: mode {mode} instead"));
+        }
+        Ok(herd)
+    }
+
+    /// What all processes of the herd have in common.
+    fn make_shared(settings: &Settings, slots: usize) -> Result<(Region, Vec<Bell>, Guard)> {
+        let region_name = CString::new(format!("herd-{}", settings.name));
+        let region_name = region_name.expect("a checked name has no NUL");
+        let region = Region::new(&region_name, slots)?;
+        let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
+        let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us)?;
+        Ok((region, bells, guard))
+    }
+
+    /// Whether workers tell each other who should accept.
+    pub fn is_coordinated(&self) -> bool {
+        self.mode != Mode::Shared && self.settings.max_workers > 1
+    }
+
+    /// How the guard is watched: a tick wakes one worker, where the kernel can do that.
+    pub fn guard_events(&self) -> u32 {
+        if self.kernel_has_exclusive { epoll::IN | epoll::EXCLUSIVE } else { epoll::IN }
+    }
+
+    // --- counters ---
+
+    pub fn slot(&self, number: usize) -> Result<&Slot> {
+        self.region.slots().get(number).ok_or(Error::INVALID)
+    }
+
+    /// Sums over `slots`. The `size` member is the caller's.
+    pub fn stats<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> herd_stats {
+        let mut total = herd_stats { size: size_of::<herd_stats>() as u32, ..Default::default() };
+        for slot in slots {
+            if slot.claim().pid().is_some() {
+                total.workers += 1;
+                total.connections_open += slot.open();
+            }
+            total.reaps += slot.reaps();
+            slot.counters.add_to(&mut total);
+        }
+        total
+    }
+}

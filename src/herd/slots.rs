@@ -1,0 +1,128 @@
+//! Slots and their owners: who has one, and which owners are dead.
+
+use super::Herd;
+use crate::accept::neighbours::{Neighbours, ask};
+use crate::shm::lock::Word;
+use crate::shm::slot::{Claim, Slot};
+use crate::sys::clock::now_us;
+use crate::sys::fork::ForkToken;
+use crate::sys::{Error, Result, record_lock};
+use std::sync::atomic::Ordering::SeqCst;
+
+impl Herd {
+    /// Takes a slot for a worker of this process: `wanted`, or any.
+    pub fn claim_slot(&self, wanted: Option<u16>) -> Result<(u16, Claim)> {
+        match wanted {
+            Some(number) => {
+                let slot = self.slot(number.into())?;
+                Ok((number, self.try_claim(number, slot)?.ok_or(Error::BUSY)?))
+            }
+            None => {
+                for (number, slot) in self.numbered_slots() {
+                    if let Some(claim) = self.try_claim(number, slot)? {
+                        return Ok((number, claim));
+                    }
+                }
+                Err(Error::NO_SLOT)
+            }
+        }
+    }
+
+    /// Three marks, made in this order and undone in the reverse: `owner` keeps out the other threads
+    /// of this process, the hold the other processes, and the claim tells everybody. So a claimed
+    /// slot that nobody holds is a dead worker's.
+    fn try_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
+        let this_process = ForkToken::current()?.number();
+        let owner = &self.remotes[usize::from(number)].owner;
+        let former = owner.load(SeqCst);
+        if former == this_process
+            || owner.compare_exchange(former, this_process, SeqCst, SeqCst).is_err()
+        {
+            return Ok(None);
+        }
+        let claimed = self.hold_and_claim(number, slot);
+        if !matches!(claimed, Ok(Some(_))) {
+            owner.store(0, SeqCst);
+        }
+        claimed
+    }
+
+    fn hold_and_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
+        if !record_lock::hold(self.region.file(), number.into())? {
+            return Ok(None);
+        }
+        let left = slot.claim();
+        if left.pid().is_some() {
+            self.free_dead(number, slot, left, self.region.lock.word());
+        }
+        let claim = slot.try_claim(std::process::id());
+        if claim.is_some() {
+            let remote = &self.remotes[usize::from(number)];
+            remote.requests.store(0, SeqCst);
+            remote.posted.forget();
+        }
+        Ok(claim)
+    }
+
+    /// Gives a slot of this process back.
+    pub fn free_slot(&self, number: u16, claim: Claim) {
+        let index = usize::from(number);
+        self.region.slots()[index].free(claim);
+        let _ = record_lock::release(self.region.file(), index);
+        self.remotes[index].owner.store(0, SeqCst);
+    }
+
+    /// The claim of a slot whose owner is dead.
+    fn dead_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
+        let claim = slot.claim();
+        if claim.pid().is_none() {
+            return Ok(None);
+        }
+        // The own process's holds do not show as held.
+        let owner = self.remotes[usize::from(number)].owner.load(SeqCst);
+        let lives = owner == ForkToken::current()?.number()
+            || record_lock::is_held_by_another(self.region.file(), number.into())?;
+        Ok(if lives { None } else { Some(claim) })
+    }
+
+    /// `word` was read before the owner was found dead: a later one is not the dead worker's.
+    fn free_dead(&self, number: u16, slot: &Slot, claim: Claim, word: Word) -> bool {
+        if word.holder() == Some(number) {
+            self.region.lock.release(word);
+        }
+        slot.reap(claim)
+    }
+
+    /// Frees what dead workers left: the accept right, their slots and their load. If there were
+    /// any, an idle worker is woken to accept. Returns the number of slots.
+    pub fn free_dead_slots(&self) -> Result<usize> {
+        let mut freed = 0;
+        for (number, slot) in self.numbered_slots() {
+            let word = self.region.lock.word();
+            if let Some(claim) = self.dead_claim(number, slot)?
+                && self.free_dead(number, slot, claim, word)
+            {
+                freed += 1;
+                self.log.info(format_args!("slot {number}: its worker is dead, freed"));
+            }
+        }
+        if freed > 0 && self.is_coordinated() {
+            let slots = self.region.slots();
+            if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
+                ask(slots, &self.bells, number);
+            }
+            // All may be busy, and the one that was rung may be stopped: the first that waits looks.
+            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
+        }
+        Ok(freed)
+    }
+
+    pub fn free_slots(&self) -> Result<usize> {
+        self.free_dead_slots()?;
+        Ok(self.region.slots().iter().filter(|slot| slot.claim().pid().is_none()).count())
+    }
+
+    fn numbered_slots(&self) -> impl Iterator<Item = (u16, &Slot)> {
+        (0u16..).zip(self.region.slots())
+    }
+}

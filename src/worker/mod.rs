@@ -1,7 +1,10 @@
 //! One worker: what it is made of, its life, and what other threads ask of it. Its turn is in
-//! `turn`, its part in the accept right in `right`; together they put reactor, accept and herd to
-//! work. The hand-written recipe of the C API and `run_once` are the same calls.
+//! `turn`, its part in the accept right in `right`, `handover` and `guarding`; together they put
+//! reactor, accept and herd to work. The hand-written recipe of the C API and `run_once` are the
+//! same calls.
 
+mod guarding;
+mod handover;
 mod right;
 mod turn;
 

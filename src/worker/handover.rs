@@ -1,0 +1,75 @@
+//! Who should accept instead of this worker, and how it gets to know.
+
+use super::Worker;
+use crate::accept::balance::{Balance, Cost};
+use crate::accept::neighbours::ask;
+use crate::herd::Herd;
+use crate::shm::slot::count;
+use crate::sys::Result;
+use crate::sys::clock::now_us;
+
+/// Below this mean time between the accepts of one worker, a wake-up more in each turn shows in the
+/// cost of a connection.
+const FAST_ACCEPT_GAP_US: u64 = 500;
+
+impl Worker {
+    /// Wakes an idle worker to accept. In EXCLUSIVE, where those who are busy do not try before they
+    /// wait, the guard has the first of them look for a connection that this one was woken for.
+    pub(super) fn leave_to_others(&self) -> Result<()> {
+        let Herd { region, guard, .. } = &*self.herd;
+        if !self.herd.is_coordinated() {
+            return Ok(());
+        }
+        if let Some((slot, _)) = self.neighbours.least_idle(region.slots()) {
+            self.wake(slot);
+        }
+        if self.gate.is_none() && !self.has_woken.get() {
+            guard.pull_in_if_later(&region.guard, now_us())?;
+        }
+        Ok(())
+    }
+
+    /// Rings a worker that is to accept in place of this one.
+    pub(super) fn wake(&self, slot: u16) {
+        self.has_woken.set(ask(self.herd.region.slots(), &self.herd.bells, slot));
+        count(&self.counters().handovers, 1);
+    }
+
+    /// After accepting: is this worker's load so much above the least that another should accept the
+    /// next connection? In MUTEX it hands the right over to the least loaded idle worker, by its
+    /// bell. In EXCLUSIVE it moves to the end of the listener's wait queue, so that the queue is in
+    /// order of load.
+    pub(super) fn let_less_loaded_accept(&self) -> Result<()> {
+        let Herd { region, settings, .. } = &*self.herd;
+        let (load, balance) = (self.my_slot().load(), &settings.balance);
+        if self.gate.is_some() {
+            let find = || self.neighbours.least_idle(region.slots());
+            if let Some(slot) = self.lookout.look(balance, load, self.handover_cost(), find) {
+                self.has_yielded.set(true);
+                self.competes.set(false);
+                self.release();
+                self.arming.disarm(&self.reactor)?;
+                self.wake(slot);
+            }
+        } else {
+            let listener = self.accepted_from.get();
+            let Some(lookout) = self.arming.lookout(listener) else { return Ok(()) };
+            let find = || self.neighbours.least_accepting(region.slots());
+            let is_full_enough = matches!(balance, Balance::Pack) && self.accept_disabled.get() > 0;
+            if is_full_enough || lookout.look(balance, load, Cost::Reorder, find).is_some() {
+                lookout.comes_last(load);
+                self.arming.move_to_end(&self.reactor, listener)?;
+                count(&self.counters().reorders, 1);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn handover_cost(&self) -> Cost {
+        if self.accepts_fast() { Cost::FastWakeUp } else { Cost::WakeUp }
+    }
+
+    pub(super) fn accepts_fast(&self) -> bool {
+        self.accept_gap_us.get() < FAST_ACCEPT_GAP_US
+    }
+}

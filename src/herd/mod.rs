@@ -17,8 +17,8 @@ use crate::sys::bell::Bell;
 use crate::sys::epoll::Epoll;
 use crate::sys::{Error, Result, epoll};
 use std::ffi::CString;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex};
 
 /// What concerns a slot in this process only: what other threads and signal handlers ask of its
 /// worker.
@@ -45,11 +45,11 @@ pub struct Herd {
     pub has_accept_right: bool,
     kernel_has_exclusive: bool,
     pub log: Log,
-    pub region: Region,
+    pub region: Arc<Region>,
     /// One for each slot, made before the fork so that every worker can ring every other.
     pub bells: Vec<Bell>,
     /// One for each slot. Not shared: each process uses those of its own workers.
-    pub remotes: Vec<Remote>,
+    pub remotes: Vec<Arc<Remote>>,
     pub guard: Guard,
     listeners: Mutex<ListenerTable>,
     /// The changes of listeners that this process knows of.
@@ -69,9 +69,9 @@ impl Herd {
             mode,
             has_accept_right,
             kernel_has_exclusive,
-            region,
+            region: Arc::new(region),
             bells,
-            remotes: (0..slots).map(|_| Remote::default()).collect(),
+            remotes: (0..slots).map(|_| Arc::default()).collect(),
             guard,
             listeners: Mutex::new(ListenerTable::new(has_accept_right)),
             known_changes: AtomicU64::new(0),

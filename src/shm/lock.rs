@@ -1,4 +1,4 @@
-//! The accept lock: one word that names its holder . It is an efficiency
+//! The accept lock: one word that names its holder. It is an efficiency
 //! lock: two workers that accept at the same moment are harmless, accept4(2) decides between them.
 //! Taking it from a worker that makes no progress is therefore always safe. It takes no part in
 //! memory ordering of other data beyond what its users say.
@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A value of the lock word: the holder's slot + 1 in the upper 16 bits (0: free), the number of
 /// acquisitions so far in the lower 48. A word that was seen once therefore never comes again.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Word(u64);
 
 const EPOCH_BITS: u32 = 48;

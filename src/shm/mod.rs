@@ -6,4 +6,4 @@ pub mod lock;
 pub mod region;
 pub mod slot;
 
-pub use region::Region;
+pub use region::{Part, Region};

@@ -9,7 +9,9 @@ use std::ffi::CStr;
 use std::mem::size_of;
 use std::ops::Deref;
 use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
 use std::slice;
+use std::sync::Arc;
 
 /// The region as the parent made it and every child inherited it.
 pub struct Region {
@@ -38,6 +40,28 @@ impl Region {
             let first = self.mapping.as_ptr().add(size_of::<Header>()).cast::<Slot>();
             slice::from_raw_parts(first, self.slots)
         }
+    }
+}
+
+/// One thing in the region, which stays mapped as long as anything in it is referred to. Found without
+/// going through the region every time.
+pub struct Part<T> {
+    at: NonNull<T>,
+    _region: Arc<Region>,
+}
+
+impl<T> Part<T> {
+    pub fn new(region: &Arc<Region>, find: impl FnOnce(&Region) -> &T) -> Part<T> {
+        Part { at: NonNull::from(find(region)), _region: region.clone() }
+    }
+}
+
+impl<T> Deref for Part<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        // SAFETY: what `find` returned borrows from the region, which lives as long as self.
+        unsafe { self.at.as_ref() }
     }
 }
 

@@ -6,8 +6,12 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 /// Names the process that was running when the token was taken, among it and its descendants.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ForkToken(u64);
+#[derive(Clone, Copy, Debug)]
+pub struct ForkToken {
+    number: u64,
+    /// Holds the number as long as that process runs, and in no other.
+    word: &'static AtomicU64,
+}
 
 /// The page's one word: this process's token, or 0 right after a fork.
 static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
@@ -25,23 +29,22 @@ impl ForkToken {
         };
         let token = word.load(Ordering::Relaxed);
         if token != 0 {
-            return Ok(ForkToken(token));
+            return Ok(ForkToken { number: token, word });
         }
         let fresh = LAST_TOKEN.fetch_add(1, Ordering::Relaxed) + 1;
-        match word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed) {
-            Ok(_) => Ok(ForkToken(fresh)),
-            Err(other_thread) => Ok(ForkToken(other_thread)),
-        }
+        let set = word.compare_exchange(0, fresh, Ordering::Relaxed, Ordering::Relaxed);
+        let number = set.map_or_else(|other_thread| other_thread, |_| fresh);
+        Ok(ForkToken { number, word })
     }
 
     /// Never 0.
     pub fn number(self) -> u64 {
-        self.0
+        self.number
     }
 
     /// Whether the calling process is the one that took the token.
     pub fn is_current(self) -> bool {
-        page().is_some_and(|word| word.load(Ordering::Relaxed) == self.0)
+        self.word.load(Ordering::Relaxed) == self.number
     }
 }
 
@@ -91,7 +94,7 @@ mod tests {
     #[test]
     fn a_child_and_its_child_differ_from_their_ancestors() {
         let parent = ForkToken::current().unwrap();
-        assert_eq!(ForkToken::current().unwrap(), parent);
+        assert_eq!(ForkToken::current().unwrap().number(), parent.number());
         // SAFETY: the children only touch atomics and end with _exit.
         let child = match unsafe { fork() }.unwrap() {
             ForkResult::Parent { child } => child,
@@ -103,13 +106,15 @@ mod tests {
                     ForkResult::Parent { child } => child,
                     ForkResult::Child => {
                         let fresh = ForkToken::current().unwrap();
-                        let distinct = fresh != own && fresh != parent && !own.is_current();
+                        let numbers = [own.number(), parent.number()];
+                        let distinct = !numbers.contains(&fresh.number()) && !own.is_current();
                         // SAFETY: ends the process at once.
                         unsafe { libc::_exit(if distinct { 0 } else { 1 }) }
                     }
                 };
                 let ended = waitpid(grandchild, None) == Ok(WaitStatus::Exited(grandchild, 0));
-                let ok = !before_use && own != parent && !parent.is_current() && ended;
+                let ok =
+                    !before_use && own.number() != parent.number() && !parent.is_current() && ended;
                 // SAFETY: ends the process at once.
                 unsafe { libc::_exit(if ok { 0 } else { 1 }) }
             }

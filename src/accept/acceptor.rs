@@ -42,6 +42,8 @@ pub struct Acceptor {
     budget: Cell<u32>,
     retries_left: Cell<u32>,
     accepted: RefCell<VecDeque<Accepted>>,
+    /// How many these are, for a look that costs a load.
+    kept: Cell<usize>,
 }
 
 impl Acceptor {
@@ -57,6 +59,7 @@ impl Acceptor {
             budget: Cell::new(0),
             retries_left: Cell::new(0),
             accepted: RefCell::new(accepted),
+            kept: Cell::new(0),
         })
     }
 
@@ -134,13 +137,19 @@ impl Acceptor {
 
     pub fn keep(&self, accepted: Accepted) {
         self.accepted.borrow_mut().push_back(accepted);
+        self.kept.set(self.kept.get() + 1);
     }
 
     /// The oldest kept connection that the host gets in this way.
     pub fn take_kept(&self, delivery: Delivery) -> Option<Accepted> {
         let mut accepted = self.accepted.borrow_mut();
         let at = accepted.iter().position(|kept| kept.acceptance.delivery() == delivery)?;
+        self.kept.set(accepted.len() - 1);
         accepted.remove(at)
+    }
+
+    pub fn has_kept(&self) -> bool {
+        self.kept.get() > 0
     }
 
     pub fn kept_count(&self, delivery: Delivery) -> usize {

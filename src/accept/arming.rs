@@ -95,6 +95,10 @@ impl Arming {
         Ok(())
     }
 
+    pub fn is_armed(&self) -> bool {
+        self.armed.get()
+    }
+
     fn arm_each(&self, reactor: &Reactor) -> Result<()> {
         for (number, listener) in self.usable() {
             let fd = listener.fd.as_raw_fd();

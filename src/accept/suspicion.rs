@@ -14,12 +14,14 @@ pub enum Verdict {
 }
 
 /// Evidence that a holder makes no progress, gathered over `handover_delay`.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Suspicion {
     first: Option<(Word, u64)>,
 }
 
 impl Suspicion {
+    pub const NONE: Suspicion = Suspicion { first: None };
+
     pub fn is_pending(&self) -> bool {
         self.first.is_some()
     }

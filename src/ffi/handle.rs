@@ -93,7 +93,17 @@ pub fn with_herd(herd: *const abi::herd, body: impl FnOnce(&HerdHandle) -> Resul
     code(fence(|| body(handle), |panic| handle.herd.log.error(format_args!("{panic}"))))
 }
 
+/// What a call does when nothing is unusual: a few loads and a compare-and-swap, which cannot panic and
+/// leave errno alone, so that it needs no fence. False: nothing was done, and the call is made in full.
+#[inline]
+pub fn quickly(worker: *mut abi::herd_worker, body: impl FnOnce(&Worker) -> bool) -> bool {
+    handle_ref(worker)
+        .and_then(WorkerHandle::worker)
+        .is_ok_and(|worker| worker.is_of_this_process() && !worker.is_in_loop() && body(worker))
+}
+
 /// The body of an export that works on a worker of the calling process.
+#[inline(never)]
 pub fn with_worker(
     worker: *mut abi::herd_worker,
     body: impl FnOnce(&Worker) -> Result<usize>,
@@ -113,6 +123,7 @@ pub fn with_worker(
 }
 
 /// The body of an export that runs the loop: not from inside a callback.
+#[inline(never)]
 pub fn with_loop(
     worker: *mut abi::herd_worker,
     body: impl FnOnce(&Worker) -> Result<usize>,

@@ -9,10 +9,11 @@
 //! herd_process_posted(w, HERD_POSTED_EVENTS);
 //! ```
 
-use super::handle::{with_loop, with_worker};
+use super::handle::{quickly, with_loop, with_worker};
 use crate::abi::*;
 use crate::reactor::Queue;
 use crate::sys::{Error, Result};
+use crate::worker::Worker;
 use std::ffi::c_int;
 
 /// A queue that events can be posted to.
@@ -36,6 +37,9 @@ fn host_queue(queue: u32) -> Result<Queue> {
 /// ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
+    if quickly(worker, Worker::trylock_quickly) {
+        return 1;
+    }
     with_loop(worker, |worker| Ok(usize::from(worker.trylock()?)))
 }
 
@@ -49,6 +53,9 @@ pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
 /// ngx_shmtx_unlock. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_unlock(worker: *mut herd_worker) -> c_int {
+    if quickly(worker, Worker::unlock_quickly) {
+        return 1;
+    }
     with_worker(worker, |worker| Ok(usize::from(worker.unlock()?)))
 }
 

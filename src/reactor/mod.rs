@@ -53,6 +53,8 @@ pub struct Reactor {
     registry: RefCell<Registry>,
     posted: Posted,
     timers: RefCell<Timers>,
+    /// Theirs, for a look that costs a load.
+    next_deadline_us: Cell<Option<u64>>,
     watched: RefCell<Vec<Watched>>,
     /// For the events of one wait.
     room: RefCell<Vec<epoll::Event>>,
@@ -74,6 +76,7 @@ impl Reactor {
             registry: RefCell::new(Registry::with_capacity(expected)?),
             posted: Posted::default(),
             timers: RefCell::new(Timers::default()),
+            next_deadline_us: Cell::new(None),
             watched: RefCell::new(Vec::new()),
             room: RefCell::new(room),
             misposted: Cell::new(0),
@@ -212,17 +215,24 @@ impl Reactor {
     pub fn start_timer(&self, timer: *mut herd_timer, after_ms: u64) -> Result<()> {
         event::check_timer(timer, self.owner)?;
         let deadline_us = now_us().saturating_add(after_ms.saturating_mul(1000));
-        self.timers.borrow_mut().start(timer, self.owner, deadline_us)
+        self.change_timers(|timers| timers.start(timer, self.owner, deadline_us))
     }
 
     /// True: it was pending.
     pub fn stop_timer(&self, timer: *mut herd_timer) -> Result<bool> {
         event::check_timer(timer, self.owner)?;
-        Ok(self.timers.borrow_mut().stop(timer))
+        Ok(self.change_timers(|timers| timers.stop(timer)))
     }
 
     pub fn next_deadline_us(&self) -> Option<u64> {
-        self.timers.borrow().next_deadline_us()
+        self.next_deadline_us.get()
+    }
+
+    fn change_timers<T>(&self, change: impl FnOnce(&mut Timers) -> T) -> T {
+        let mut timers = self.timers.borrow_mut();
+        let result = change(&mut timers);
+        self.next_deadline_us.set(timers.next_deadline_us());
+        result
     }
 
     /// Runs the timers that were due when the call began. A handler that starts a timer with no
@@ -235,7 +245,7 @@ impl Reactor {
         let started_before = self.timers.borrow().started();
         let mut ran = 0;
         loop {
-            let expired = self.timers.borrow_mut().pop_expired(now_us, started_before);
+            let expired = self.change_timers(|timers| timers.pop_expired(now_us, started_before));
             let Some(timer) = expired else { return ran };
             event::run_timer(timer, worker);
             ran += 1;

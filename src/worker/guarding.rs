@@ -2,6 +2,7 @@
 //! woke looks after.
 
 use super::Worker;
+use super::conduct::Conduct;
 use super::right::Asked;
 use crate::accept::gate::Gate;
 use crate::accept::protocol::{self, Condition};
@@ -19,24 +20,21 @@ const FAST_PULL_IN_FACTOR: u64 = 4;
 
 impl Worker {
     pub(super) fn watch_guard(&self) -> Result<()> {
-        if self.herd.is_coordinated() && !self.watches_guard.get() {
+        if self.herd.is_coordinated() && !self.conduct.get().watches_guard {
             let events = self.herd.guard_events();
             let [timer, backup] = self.herd.guard.fds();
             self.reactor.watch(timer, events, Source::Guard)?;
             self.reactor.watch(backup, events, Source::Guard).inspect_err(|_| {
                 let _ = self.reactor.unwatch(timer);
             })?;
-            self.watches_guard.set(true);
+            self.conduct.change(|own| own.watches_guard = true);
         }
         Ok(())
     }
 
     pub(super) fn condition(&self) -> Condition {
-        Condition {
-            willing: self.willing.get(),
-            competes: self.competes.get(),
-            has_woken: self.has_woken.get(),
-        }
+        let Conduct { willing, competes, .. } = self.conduct.get();
+        Condition { willing, competes, has_woken: self.has_woken.get() }
     }
 
     /// Has the guard wake an idle worker soon, unless that is so already.
@@ -47,7 +45,7 @@ impl Worker {
         let now_us = now_us();
         if guard.is_later(&region.guard, now_us, delay_us) {
             let pulled_in = guard.pull_in(&region.guard, now_us, delay_us)?;
-            self.guard_pulled_in.set(Some(pulled_in));
+            self.conduct.change(|own| own.guard_pulled_in = Some(pulled_in));
         }
         Ok(())
     }
@@ -66,7 +64,7 @@ impl Worker {
     /// wake-up every handover_delay.
     pub(super) fn push_guard_back(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
-        match self.guard_pulled_in.take() {
+        match self.conduct.take(|own| &mut own.guard_pulled_in) {
             Some(pulled_in) if !self.accepts_fast() => {
                 guard.push_back(&region.guard, pulled_in, now_us())
             }
@@ -82,7 +80,7 @@ impl Worker {
         let may_pull_in = guard.is_later(&region.guard, now_us, self.pull_in_delay_us());
         let unaware = || {
             let slots = region.slots();
-            protocol::leaves_idle_unaware(&self.neighbours, slots, &region.lock, self.condition())
+            protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock, self.condition())
         };
         if may_pull_in && unaware() { self.pull_guard_in() } else { Ok(()) }
     }
@@ -90,11 +88,11 @@ impl Worker {
     /// The right is held by another. If this worker was asked by the guard: is a connection waiting
     /// while the holder makes no progress? Then the right is taken from it.
     pub(super) fn take_over_if_stuck(&self, gate: &Gate, asked: Option<Asked>) -> Result<bool> {
-        let mut suspicion = self.suspicion.get();
+        let mut suspicion = self.conduct.get().suspicion;
         if asked != Some(Asked::ByGuard) && !suspicion.is_pending() {
             return Ok(false);
         }
-        let lock = &self.herd.region.lock;
+        let lock = &self.lock;
         let word = lock.word();
         let held = match word.holder() {
             Some(_) if self.arming.connection_waits()? => Some(word),
@@ -102,7 +100,7 @@ impl Worker {
         };
         let settings = &self.herd.settings;
         let verdict = suspicion.judge(held, now_us(), settings.handover_delay_us);
-        self.suspicion.set(suspicion);
+        self.conduct.change(|own| own.suspicion = suspicion);
         match verdict {
             Verdict::Clear | Verdict::LookAgain => Ok(false),
             Verdict::TakeOver(word) => {
@@ -124,7 +122,7 @@ impl Worker {
     /// lost, and its connection waits unseen. A worker that was asked looks, and adds its
     /// listeners anew: EPOLL_CTL_ADD reports what is ready already.
     pub(super) fn find_stranded(&self) -> Result<()> {
-        let Some(asked) = self.asked.take() else { return Ok(()) };
+        let Some(asked) = self.conduct.take(|own| &mut own.asked) else { return Ok(()) };
         if self.herd.is_coordinated() && self.arming.connection_waits()? {
             self.arming.disarm(&self.reactor)?;
             self.arming.arm(&self.reactor)?;

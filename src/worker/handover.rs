@@ -45,8 +45,10 @@ impl Worker {
         if self.gate.is_some() {
             let find = || self.neighbours.least_idle(region.slots());
             if let Some(slot) = self.lookout.look(balance, load, self.handover_cost(), find) {
-                self.has_yielded.set(true);
-                self.competes.set(false);
+                self.conduct.change(|own| {
+                    own.has_yielded = true;
+                    own.competes = false;
+                });
                 self.release();
                 self.arming.disarm(&self.reactor)?;
                 self.wake(slot);
@@ -55,7 +57,8 @@ impl Worker {
             let listener = self.accepted_from.get();
             let Some(lookout) = self.arming.lookout(listener) else { return Ok(()) };
             let find = || self.neighbours.least_accepting(region.slots());
-            let is_full_enough = matches!(balance, Balance::Pack) && self.accept_disabled.get() > 0;
+            let is_full_enough =
+                matches!(balance, Balance::Pack) && self.conduct.get().accept_disabled > 0;
             if is_full_enough || lookout.look(balance, load, Cost::Reorder, find).is_some() {
                 lookout.comes_last(load);
                 self.arming.move_to_end(&self.reactor, listener)?;

@@ -3,6 +3,7 @@
 //! reactor, accept and herd to work. The hand-written recipe of the C API and `run_once` are the
 //! same calls.
 
+mod conduct;
 mod guarding;
 mod handover;
 mod right;
@@ -13,18 +14,18 @@ use crate::accept::acceptor::Acceptor;
 use crate::accept::arming::Arming;
 use crate::accept::balance::{self, Stance};
 use crate::accept::gate::Gate;
-use crate::accept::guard::PulledIn;
 use crate::accept::listener::Delivery;
 use crate::accept::neighbours::{Lookout, Neighbours};
-use crate::accept::suspicion::Suspicion;
 use crate::herd::{Herd, Remote};
 use crate::reactor::remote::Posted;
 use crate::reactor::{Reactor, Source};
+use crate::shm::Part;
+use crate::shm::lock::AcceptLock;
 use crate::shm::slot::{Claim, Counters, Slot, count};
 use crate::sys::clock::now_us;
 use crate::sys::fork::ForkToken;
 use crate::sys::{Error, Result, epoll};
-use right::Asked;
+use conduct::ConductCell;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -48,6 +49,10 @@ pub struct Worker {
     herd: Arc<Herd>,
     slot: u16,
     claim: Claim,
+    /// The slot's line in shared memory.
+    line: Part<Slot>,
+    lock: Part<AcceptLock>,
+    remote: Arc<Remote>,
     process: ForkToken,
     /// What the host knows this worker by; handed to its callbacks.
     handle: *mut herd_worker,
@@ -59,23 +64,9 @@ pub struct Worker {
     neighbours: Neighbours,
     /// When to look for a worker that should have the right instead.
     lookout: Lookout,
-    /// Tries for the accept right still to be left to others (nginx: ngx_accept_disabled).
-    accept_disabled: Cell<u64>,
-    back_off_until_us: Cell<Option<u64>>,
-    /// Would accept if it were asked to.
-    willing: Cell<bool>,
-    /// Tried for the accept right when it last could.
-    competes: Cell<bool>,
-    /// Handed the right over, and leaves the next try to the other.
-    has_yielded: Cell<bool>,
+    conduct: ConductCell,
     /// Has rung another worker since its last wait, which is on its way to try.
     has_woken: Cell<bool>,
-    /// Why its next try comes first and looks for waiting connections.
-    asked: Cell<Option<Asked>>,
-    watches_guard: Cell<bool>,
-    /// The guard's tick that this worker has pulled in.
-    guard_pulled_in: Cell<Option<PulledIn>>,
-    suspicion: Cell<Suspicion>,
     turn_began_us: Cell<u64>,
     last_accept_us: Cell<u64>,
     accept_gap_us: Cell<u64>,
@@ -117,6 +108,9 @@ impl Worker {
             herd: herd.clone(),
             slot,
             claim,
+            line: Part::new(&herd.region, |region| &region.slots()[usize::from(slot)]),
+            lock: Part::new(&herd.region, |region| &region.lock),
+            remote: herd.remotes[usize::from(slot)].clone(),
             process,
             handle: handle_of(slot),
             reactor,
@@ -125,16 +119,8 @@ impl Worker {
             gate: herd.has_accept_right.then(|| Gate::new(slot)),
             neighbours: Neighbours::of_worker(slot),
             lookout: Lookout::default(),
-            accept_disabled: Cell::new(0),
-            back_off_until_us: Cell::new(None),
-            willing: Cell::new(false),
-            competes: Cell::new(false),
-            has_yielded: Cell::new(false),
+            conduct: ConductCell::default(),
             has_woken: Cell::new(false),
-            asked: Cell::new(None),
-            watches_guard: Cell::new(false),
-            guard_pulled_in: Cell::new(None),
-            suspicion: Cell::default(),
             turn_began_us: Cell::new(now_us()),
             last_accept_us: Cell::new(0),
             accept_gap_us: Cell::new(1_000_000),
@@ -165,11 +151,11 @@ impl Worker {
     }
 
     pub fn remote(&self) -> &Remote {
-        &self.herd.remotes[usize::from(self.slot)]
+        &self.remote
     }
 
     fn my_slot(&self) -> &Slot {
-        &self.herd.region.slots()[usize::from(self.slot)]
+        &self.line
     }
 
     fn counters(&self) -> &Counters {
@@ -259,7 +245,11 @@ impl Worker {
     pub fn connection_opened(&self) {
         let open = self.my_slot().open() + 1;
         self.my_slot().set_open(open);
-        self.accept_disabled.set(balance::accept_disabled(self.capacity(), open));
+        let accept_disabled = balance::accept_disabled(self.capacity(), open);
+        self.conduct.change(|own| own.accept_disabled = accept_disabled);
+        if open >= self.capacity() {
+            self.conduct.look_closer();
+        }
     }
 
     pub fn connection_closed(&self) -> Result<()> {

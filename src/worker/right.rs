@@ -2,6 +2,7 @@
 //! instead is in `handover`, what the guard is for in `guarding`.
 
 use super::Worker;
+use super::conduct::Conduct;
 use crate::accept::balance::{self, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::listener::Delivery;
@@ -22,11 +23,13 @@ pub enum Asked {
 impl Worker {
     /// `not_taken` connections wait for the host to take them with `herd_accept`.
     fn stance(&self, not_taken: usize) -> Stance {
-        let back_off_until_us = self.back_off_until_us.get();
+        let Conduct { back_off_until_us, accept_disabled, .. } = self.conduct.get();
         let backing_off = back_off_until_us.is_some_and(|until_us| now_us() < until_us);
         if back_off_until_us.is_some() && !backing_off {
-            self.back_off_until_us.set(None);
-            self.asked.set(Some(Asked::ByGuard));
+            self.conduct.change(|own| {
+                own.back_off_until_us = None;
+                own.asked = Some(Asked::ByGuard);
+            });
         }
         let stance = balance::stance(&Standing {
             draining: self.remote().requests.load(Relaxed) != 0,
@@ -34,24 +37,52 @@ impl Worker {
             not_taken,
             open: self.my_slot().open(),
             capacity: self.capacity(),
-            accept_disabled: self.accept_disabled.get(),
+            accept_disabled,
         });
-        let overruled = self.gate.is_none() || self.asked.get().is_some();
+        let overruled = self.gate.is_none() || self.conduct.get().asked.is_some();
         if stance == Stance::Skip && overruled { Stance::Compete } else { stance }
+    }
+
+    /// The usual try, in which the lock alone decides. False: `trylock` has to look closer.
+    #[inline(always)]
+    pub fn trylock_quickly(&self) -> bool {
+        let Some(gate) = &self.gate else { return false };
+        let slot = self.my_slot();
+        let acquired = self.conduct.is_plain()
+            && self.arming.is_armed()
+            && !self.acceptor.has_kept()
+            && !gate.has_acquired()
+            && self.remote().requests.load(Relaxed) == 0
+            && slot.claim() == self.claim
+            && gate.try_acquire(&self.lock);
+        if acquired {
+            count(&slot.counters.acquisitions, 1);
+        }
+        acquired
+    }
+
+    /// The usual unlock, of a worker that has nothing to run. False: `unlock` has to look closer.
+    #[inline]
+    pub fn unlock_quickly(&self) -> bool {
+        self.conduct.is_plain() && !self.has_handlers_to_run() && self.release()
     }
 
     /// Tries for the accept right, and arms or disarms the listeners accordingly. True: held.
     pub fn trylock(&self) -> Result<bool> {
+        if self.trylock_quickly() {
+            return Ok(true);
+        }
         self.check_slot()?;
         let stance = self.stance(self.acceptor.kept_count(Delivery::Pull));
-        let yields = self.has_yielded.replace(false) && self.asked.get().is_none();
+        let yields =
+            self.conduct.take(|own| &mut own.has_yielded) && self.conduct.get().asked.is_none();
         if stance != Stance::Compete {
-            self.accept_disabled.set(self.accept_disabled.get().saturating_sub(1));
+            self.conduct.change(|own| own.accept_disabled = own.accept_disabled.saturating_sub(1));
             self.step_back(stance)?;
         }
         if stance == Stance::Refuse {
             // Rung a moment before it said that it rests: the next one is to accept.
-            if self.asked.take().is_some() {
+            if self.conduct.take(|own| &mut own.asked).is_some() {
                 self.leave_to_others()?;
             }
             return Ok(false);
@@ -59,11 +90,11 @@ impl Worker {
         if let Err(error) = self.watch_guard() {
             return self.cannot_watch(error);
         }
-        self.willing.set(true);
+        self.conduct.change(|own| own.willing = true);
         if stance == Stance::Skip || yields {
             return Ok(false);
         }
-        self.competes.set(true);
+        self.conduct.change(|own| own.competes = true);
         let held = match &self.gate {
             Some(gate) => self.acquire(gate)?,
             None => true,
@@ -76,8 +107,9 @@ impl Worker {
         if let Err(error) = self.arming.arm(&self.reactor) {
             return self.cannot_watch(error);
         }
-        if self.gate.is_none() {
-            self.find_stranded()?;
+        match self.gate {
+            Some(_) => self.conduct.look_over(),
+            None => self.find_stranded()?,
         }
         Ok(true)
     }
@@ -93,7 +125,7 @@ impl Worker {
     /// Leaves accepting to others for accept_delay.
     pub(super) fn back_off(&self, what: &str, error: Error) {
         let delay_us = self.herd.settings.accept_delay_us;
-        self.back_off_until_us.set(Some(now_us() + delay_us));
+        self.conduct.change(|own| own.back_off_until_us = Some(now_us() + delay_us));
         count(&self.counters().backoffs, 1);
         let (slot, ms) = (self.slot, delay_us / US_PER_MS);
         let log = &self.herd.log;
@@ -101,8 +133,8 @@ impl Worker {
     }
 
     fn acquire(&self, gate: &Gate) -> Result<bool> {
-        let lock = &self.herd.region.lock;
-        let asked = self.asked.take();
+        let lock = &self.lock;
+        let asked = self.conduct.take(|own| &mut own.asked);
         if gate.holds(lock) {
             return Ok(true);
         }
@@ -112,7 +144,7 @@ impl Worker {
             self.push_guard_back().inspect_err(|_| {
                 self.release();
             })?;
-            self.suspicion.take();
+            self.conduct.take(|own| &mut own.suspicion);
             count(&counters.acquisitions, 1);
             count(&counters.guard_useful, u64::from(asked == Some(Asked::ByGuard)));
         } else {
@@ -122,12 +154,15 @@ impl Worker {
     }
 
     pub(super) fn release(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.release(&self.herd.region.lock))
+        self.gate.as_ref().is_some_and(|gate| gate.release(&self.lock))
     }
 
     /// Gives the accept right up, and sees to it that the right worker takes it. True: it was held
     /// until now.
     pub fn unlock(&self) -> Result<bool> {
+        if self.unlock_quickly() {
+            return Ok(true);
+        }
         let was_held = self.release();
         // The host gets what was accepted in this turn only after it, so that does not count yet.
         let stance = self.stance(0);
@@ -157,17 +192,17 @@ impl Worker {
         // First of all: what fails below must not keep it.
         self.release();
         if stance == Stance::Refuse {
-            self.willing.set(false);
+            self.conduct.change(|own| own.willing = false);
             self.my_slot().set_state(State::Resting);
-            if self.watches_guard.replace(false) {
+            if self.conduct.take(|own| &mut own.watches_guard) {
                 for fd in self.herd.guard.fds() {
                     self.reactor.unwatch(fd)?;
                 }
             }
         }
-        self.suspicion.take();
+        self.conduct.take(|own| &mut own.suspicion);
         self.arming.disarm(&self.reactor)?;
-        if self.competes.replace(false) {
+        if self.conduct.take(|own| &mut own.competes) {
             self.leave_to_others()?;
         }
         Ok(())
@@ -187,6 +222,6 @@ impl Worker {
     }
 
     pub fn accept_disabled(&self) -> u64 {
-        self.accept_disabled.get()
+        self.conduct.get().accept_disabled
     }
 }

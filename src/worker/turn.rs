@@ -1,6 +1,7 @@
 //! The turn, in nginx's order (ngx_process_events_and_timers in ngx_event.c), and its parts.
 
 use super::Worker;
+use super::conduct::Conduct;
 use super::right::Asked;
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
@@ -64,7 +65,7 @@ impl Worker {
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.kept_count(Delivery::Push) > 0;
         let events = self.wait_and_sort(if has_work { 0 } else { timeout_ms })?;
-        if self.asked.get().is_none() || !self.has_handlers_to_run() {
+        if self.conduct.get().asked.is_none() || !self.has_handlers_to_run() {
             return Ok(events);
         }
         // It was woken to accept, and has events of its own: their handlers can take long, so what it
@@ -88,11 +89,11 @@ impl Worker {
             Source::Listener(number) => self.acceptor.set_ready(number),
         });
         self.has_woken.set(false);
-        if self.willing.get() {
+        if self.conduct.get().willing {
             self.my_slot().set_state(State::Busy);
         }
         if self.my_slot().take_asked() {
-            self.asked.set(Some(Asked::ByBell));
+            self.conduct.change(|own| own.asked = Some(Asked::ByBell));
         }
         let arrived = arrived.inspect_err(|error| {
             // The set cannot be waited on: the host has closed a descriptor of the library's.
@@ -131,8 +132,8 @@ impl Worker {
     /// The host's timeout, or less if a timer or a time of the library's own comes first.
     fn shortened(&self, timeout_ms: i32) -> i32 {
         let handover_delay_us = self.herd.settings.handover_delay_us;
-        let next_look_us = self.suspicion.get().next_look_us(handover_delay_us);
-        let own = [self.back_off_until_us.get(), next_look_us];
+        let Conduct { suspicion, back_off_until_us, .. } = self.conduct.get();
+        let own = [back_off_until_us, suspicion.next_look_us(handover_delay_us)];
         let earliest = own.into_iter().chain([self.reactor.next_deadline_us()]).flatten().min();
         match earliest {
             _ if timeout_ms == 0 => 0,
@@ -148,12 +149,12 @@ impl Worker {
     /// right has become free.
     fn announce_idle(&self) -> Result<bool> {
         if self.gate.is_none() {
-            if self.willing.get() {
+            if self.conduct.get().willing {
                 self.my_slot().set_state(State::Idle);
             }
             return Ok(true);
         }
-        let lock = &self.herd.region.lock;
+        let lock = &self.lock;
         match protocol::go_idle(self.my_slot(), lock, self.condition()) {
             BeforeWait::Wait => Ok(true),
             BeforeWait::TryAgain => Ok(false),
@@ -168,7 +169,7 @@ impl Worker {
     /// the host does with connections that it took by itself.
     pub(super) fn has_handlers_to_run(&self) -> bool {
         self.accepted_in_turn.get() > 0
-            || self.acceptor.kept_count(Delivery::Push) > 0
+            || self.acceptor.has_kept()
             || self.reactor.posted_count(Queue::Events) > 0
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
@@ -179,7 +180,7 @@ impl Worker {
         self.turn_began_us.set(now_us);
         if ticked && guard.take_tick(&region.guard, now_us)? {
             count(&self.counters().guard_ticks, 1);
-            self.asked.set(Some(Asked::ByGuard));
+            self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
             if guard.should_look_for_dead(&region.guard, now_us) {
                 self.herd.free_dead_slots()?;
             }

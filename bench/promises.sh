@@ -11,6 +11,7 @@ fi
 build=$1
 
 herds='exclusive/spread exclusive/pack mutex/spread mutex/pack'
+others='mutex/spread-late mutex/pack-late raw-rotate-del raw-exclusive-del raw-mutex-del' # for overhead only
 workers=4
 connections=8192    # of one worker: more than there are, so that PACK does not step back
 accept_delay_ms=100 # of the crash rows, to keep them short; the default elsewhere
@@ -37,14 +38,21 @@ complain() {
     failed=1
 }
 
-# start NAME WORKERS [environment and options]: NAME is mode/balance of libherd or raw-WAY.
+# start NAME WORKERS [libherd's options]: NAME is mode/balance of libherd or raw-WAY. With -late libherd does not hand the right
+# over while its holder is busy, as nginx's mutex does not; with -del a raw server removes connections before it closes.
 start() {
     name=$1 count=$2 ready=$scratch/ready.$(key "$1")
     shift 2
     : >"$ready"
     case $name in
-    raw-*) "$build/bench/raw_server" --way "${name#raw-}" --workers "$count" >"$ready" 2>>"$scratch/log" & ;;
-    *) "$build/examples/hello_prefork" --listen 127.0.0.1:0 --mode "${name%/*}" --balance "${name#*/}" \
+    raw-*-del) way=${name#raw-} && set -- --way "${way%-del}" --remove ;;
+    raw-*) set -- --way "${name#raw-}" ;;
+    *-late) set -- --handover-delay-us 1000000 "$@" ;;
+    esac
+    case $name in
+    raw-*) "$build/bench/raw_server" --workers "$count" "$@" >"$ready" 2>>"$scratch/log" & ;;
+    *) balance=${name#*/}
+        "$build/examples/hello_prefork" --listen 127.0.0.1:0 --mode "${name%/*}" --balance "${balance%-late}" \
         --workers "$count" --connections "$connections" "$@" >"$ready" 2>>"$scratch/log" & ;;
     esac
     servers="$servers $!"
@@ -157,7 +165,7 @@ crash_round() {
 }
 
 short_round() {
-    for name in $herds raw-exclusive raw-rotate raw-mutex; do
+    for name in $herds raw-exclusive raw-rotate raw-mutex $others; do
         load "$name" cpu:server_cpu_us_per_connection short:connections_per_second -- \
             --mode short --seconds "$short_s" --server-pid "$(master "$name")"
     done
@@ -224,7 +232,7 @@ for idle in 4 16; do
 done
 
 # shellcheck disable=SC2086
-start_all "$workers" $herds raw-exclusive raw-rotate raw-mutex
+start_all "$workers" $herds raw-exclusive raw-rotate raw-mutex $others
 progress "overhead"
 each_round "$short_rounds" short_round
 progress "balance"
@@ -248,7 +256,8 @@ progress "done"
 
 # --- the table ---------------------------------------------------------------------------------
 # promise | what | limit | metric | how | peer. How: median, worst (of all rounds), sum, per_s (divided by the seconds of
-# idle), or ratio A B C D (to the median of that contender of the same metric, by column; - : none), over METRIC
+# idle), or ratio A B C D (to the median of that contender of the same metric, by column; - : none), late A (that of the
+# column's contender with -late, to the median of A), over METRIC
 # CONTENDER (to the median of another metric). A limit is <= or >= a number, or -: shown for information only. Two
 # limits, MUTEX's behind a comma. Times are in us. Cells: figure, spread (half the distance of the quartiles, in %).
 cat >"$scratch/rows" <<END
@@ -275,6 +284,8 @@ crash | lost from the backlog | <= 0 | lost | lost | raw-exclusive
 crash | nothing happens: worst us | - | none_wait_worst_us | worst | raw-exclusive
 overhead | server CPU us, short connection | - | cpu | median | raw-rotate
 overhead | of raw epoll of its way | <= 1.05 | cpu | ratio raw-rotate raw-exclusive raw-mutex raw-mutex | -
+overhead | of one that removes before close | - | cpu | ratio raw-rotate-del raw-exclusive-del raw-mutex-del raw-mutex-del | -
+overhead | of that, without hand-over if busy | - | cpu | late raw-mutex-del | -
 overhead | mutex/spread of mutex/pack | <= 1.05 | cpu | ratio - - mutex/pack - | -
 overhead | exclusive/spread of rotation | <= 1 | cpu | ratio raw-rotate - - - | -
 overhead | short connections a second | - | short | median | raw-rotate
@@ -343,6 +354,12 @@ awk -v idle_s="$idle_s" -v herds="$herds" '
             if (part[column + 1] == "-" || !summarize(metric, part[column + 1])) return ""
             shown_spread = own_spread
             return own / median
+        }
+        if (part[1] == "late") {
+            if (column < 3 || column == 5 || !summarize(metric, who "-late")) return ""
+            own = median
+            shown_spread = spread
+            return summarize(metric, part[2]) ? own / median : ""
         }
         if (part[1] == "over") return summarize(metric, part[3]) ? own / median : ""
         if (part[1] == "against") return summarize(part[2], who) ? own / median : ""

@@ -38,6 +38,7 @@ static enum way { SHARED, EXCLUSIVE, ROTATE, MUTEX } way;
 static const char *const way_names[] = { "shared", "exclusive", "rotate", "mutex", NULL };
 
 static int listener, epoll_fd, slot, own_pid;
+static bool removes; /* connections from the epoll set before it closes them, as libherd has its hosts do */
 
 static void die(const char *what)
 {
@@ -103,7 +104,10 @@ struct connection {
 
 static void close_connection(struct connection *connection)
 {
-    close(connection->fd); /* nobody else has the file, so it leaves the epoll set by itself */
+    /* Where nobody else has the file it leaves the epoll set by itself. Where a forked helper does, its events go on. */
+    if (removes)
+        epoll_ctl(epoll_fd, EPOLL_CTL_DEL, connection->fd, &(struct epoll_event){ 0 });
+    close(connection->fd);
     free(connection);
 }
 
@@ -304,7 +308,8 @@ static void listen_on(const char *text)
 int main(int argc, char **argv)
 {
     static const struct option options[] = { { "way", 1, NULL, 'y' }, { "workers", 1, NULL, 'w' },
-                                             { "listen", 1, NULL, 'l' }, { NULL, 0, NULL, 0 } };
+                                             { "listen", 1, NULL, 'l' }, { "remove", 0, NULL, 'r' },
+                                             { NULL, 0, NULL, 0 } };
     const char *address = "127.0.0.1:0", *way_name = "exclusive";
     int worker_count = 1;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
@@ -312,12 +317,13 @@ int main(int argc, char **argv)
         case 'y': way_name = optarg; break;
         case 'w': worker_count = atoi(optarg); break;
         case 'l': address = optarg; break;
+        case 'r': removes = true; break;
         default: return EXIT_USAGE;
         }
     while (way_names[way] != NULL && strcmp(way_name, way_names[way]) != 0)
         way++;
     if (way_names[way] == NULL || worker_count < 1 || worker_count > WORKERS_MAX) {
-        fputs("usage: raw_server [--way shared|exclusive|rotate|mutex] [--workers N] [--listen ADDR]\n", stderr);
+        fputs("usage: raw_server [--way shared|exclusive|rotate|mutex] [--workers N] [--listen ADDR] [--remove]\n", stderr);
         return EXIT_USAGE;
     }
     struct rlimit files;

@@ -974,6 +974,29 @@ int herd_stats_worker(const struct herd *herd, int slot, struct herd_stats *stat
 int herd_stats_total(const struct herd *herd, struct herd_stats *stats);
 
 /**
+ * Adds the listening sockets that a service manager passed to this process (systemd.socket(5),
+ * sd_listen_fds(3)): those with this `name` (FileDescriptorName=), or with NULL all of them. All are
+ * added, or none. Call it once for each name that goes to an `accept` callback of its own. Nothing
+ * but this call reads the environment (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES), and it does not
+ * change it: a second call with the same name adds them again. It sets close-on-exec on every
+ * descriptor that was passed; they stay the host's, which may close them, since the library works
+ * on duplicates. Otherwise as `herd_add_listener`, which is for sockets inherited in another way.
+ * Their numbers are the lowest free ones, in the order in which they were passed.
+ *
+ * Returns the number of listeners added, 0 if none of the name was passed, or nothing was passed to
+ * this process: then listen with `herd_listen`. -EINVAL: NULL herd, a variable that is
+ * malformed, more or fewer names than descriptors, or a socket that does not listen; -EBADF: a
+ * descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
+ * descriptors of several kinds); -EBUSY: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
+ * log has the variables. Thread: any, while no other changes the environment or the descriptors.
+ * Fork: a child gets 0, since LISTEN_PID names its parent. Since 0.1.
+ */
+int herd_listen_systemd(struct herd *herd,
+                        const char *name,
+                        herd_accept_fn accept,
+                        void *accept_data);
+
+/**
  * Prepares the memory of a timer, whatever it holds. Not for a timer that is pending.
  *
  * Returns 0. -EINVAL: `timer` or `handler` is NULL. Any thread. Since 0.1.

@@ -55,6 +55,29 @@ impl ListenerTable {
         }
     }
 
+    /// All of them, or none.
+    pub fn insert_all(&mut self, listeners: Vec<Listener>) -> Result<()> {
+        let set_before = self.all.clone();
+        let mut numbers = Vec::with_capacity(listeners.len());
+        for listener in listeners {
+            match self.insert(listener) {
+                Ok(number) => numbers.push(number),
+                Err(error) => {
+                    for number in numbers {
+                        let listener = self.listeners[number].take();
+                        if let (Some(set), Some(listener)) = (&set_before, listener) {
+                            // Before it is closed: the host has the file open, so the set would keep it.
+                            let _ = set.delete(listener.fd.as_raw_fd());
+                        }
+                    }
+                    self.all = set_before;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
     pub fn remove(&mut self, number: usize) -> Result<()> {
         let place = self.listeners.get_mut(number).ok_or(Error::NOT_FOUND)?;
         let removed = place.take().ok_or(Error::NOT_FOUND)?;

@@ -14,6 +14,7 @@ pub mod load;
 pub mod master;
 pub mod nginx;
 pub mod stats;
+pub mod systemd;
 pub mod timer;
 pub mod version;
 pub mod worker;

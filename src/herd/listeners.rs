@@ -40,6 +40,15 @@ impl Herd {
         inserted.inspect_err(|error| self.log.error(format_args!("{what}: {error}")))
     }
 
+    /// All of them, or none.
+    pub fn insert_all(&self, listeners: Vec<Listener>) -> Result<()> {
+        if !listeners.is_empty() {
+            self.lock_listeners().insert_all(listeners)?;
+            self.note_listener_change();
+        }
+        Ok(())
+    }
+
     pub fn remove_listener(&self, number: usize) -> Result<()> {
         self.may_change_listeners()?;
         self.lock_listeners().remove(number)?;
@@ -53,7 +62,7 @@ impl Herd {
     }
 
     /// A holder of the accept right accepts for all workers, so all must have the same listeners.
-    fn may_change_listeners(&self) -> Result<()> {
+    pub fn may_change_listeners(&self) -> Result<()> {
         if self.has_accept_right && self.free_slots()? < self.region.slots().len() {
             return Err(Error::BUSY);
         }

@@ -1,6 +1,7 @@
 //! The herd as one process sees it: settings, the shared region, bells, guard and listeners, made by
 //! the parent and inherited by its children.
 
+mod activation;
 mod listeners;
 mod slots;
 

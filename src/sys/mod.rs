@@ -1,6 +1,7 @@
 //! Thin safe wrappers on the kernel, one unsafe block per call. They know errno and file
 //! descriptors, and nothing of herds.
 
+pub mod activation;
 pub mod address;
 pub mod bell;
 pub mod clock;

@@ -1,0 +1,375 @@
+/*
+ * threads: a small HTTP/1.1 server with a worker in each thread. One process, or with --processes several that have
+ * so many threads each, which share their listeners all the same: to libherd a worker is a worker.
+ *
+ * In order: the state, answers, connections, a thread, a process, the parent of several, options and main.
+ * What a thread changes is its own (its worker, its connections); what threads share is made before they start.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <getopt.h>
+#include <herd.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    LISTENERS_MAX = 64, REQUEST_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, SLOW_MAX_MS = 60000, SLICE_MS = 10,
+    RESTART_MS = 100, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2
+};
+
+struct connection {
+    struct herd_event event; /* within, so that a connection is one allocation */
+    LIST_ENTRY(connection) link;
+    bool closing;
+    size_t in_bytes, out_begin, out_bytes;
+    char in[REQUEST_MAX_BYTES + 1], out[ANSWER_MAX_BYTES];
+};
+
+static struct thread {
+    pthread_t pthread;
+    struct herd_worker *worker;
+    LIST_HEAD(, connection) connections;
+} threads[HERD_MAX_WORKERS]; /* by slot; a process uses those of its own workers */
+static uint32_t thread_count = 2, process_count = 1; /* threads of each process */
+static struct herd *herd;
+static const char *const modes[] = { "auto", "exclusive", "mutex", "reuseport", "handoff", "shared", NULL };
+static const char *const balances[] = { "default", "spread", "pack", NULL };
+
+static void die(int code, const char *what, const char *why)
+{
+    fprintf(stderr, "threads: %s: %s\n", what, why);
+    exit(code);
+}
+
+/* ---- answers ---- */
+
+/* A handler that blocks, as handlers do: this thread serves nobody meanwhile. False: the worker was stopped. */
+static bool block(struct herd_worker *worker, int ms)
+{
+    for (; ms > 0 && herd_worker_state(worker) != HERD_WORKER_STOPPED; ms -= SLICE_MS)
+        nanosleep(&(struct timespec){ 0, (ms < SLICE_MS ? ms : SLICE_MS) * 1000000L }, NULL);
+    return ms <= 0;
+}
+
+static const char *counters(char *text, size_t bytes)
+{
+    struct herd_stats all = { .size = sizeof all };
+    herd_stats_total(herd, &all);
+    snprintf(text, bytes, "workers %" PRIu32 "\nconnections_open %" PRIu64 "\naccepted %" PRIu64 "\nclosed %" PRIu64
+             "\nwakeups %" PRIu64 "\nwasted_wakeups %" PRIu64 "\nhandovers %" PRIu64 "\nreorders %" PRIu64
+             "\nguard_ticks %" PRIu64 "\nthefts %" PRIu64 "\nreaps %" PRIu64 "\n", all.workers, all.connections_open,
+             all.accepted, all.closed, all.wakeups, all.wasted_wakeups, all.handovers, all.reorders, all.guard_ticks,
+             all.thefts, all.reaps);
+    return text;
+}
+
+/* Answers the next complete request; false: more of it has to come. A bad one ends the connection. */
+static bool answer_next(struct herd_worker *worker, struct connection *connection)
+{
+    char method[8], target[1024], text[ANSWER_MAX_BYTES / 2];
+    const char *status = "200 OK", *body = "hello\n";
+    int minor, ms;
+    bool head_only = false;
+    char *end = memmem(connection->in, connection->in_bytes, "\r\n\r\n", 4);
+    if (end == NULL && connection->in_bytes < REQUEST_MAX_BYTES)
+        return false;
+    connection->closing = true;
+    if (end != NULL)
+        end[2] = '\0';
+    if (end == NULL) {
+        status = "431 Request Header Fields Too Large", body = "too large\n";
+    } else if (sscanf(connection->in, "%7[A-Z] %1023[!-~] HTTP/1.%1d", method, target, &minor) != 3
+               || strlen(connection->in) != (size_t)(end + 2 - connection->in)) {
+        status = "400 Bad Request", body = "bad request\n";
+    } else if (!(head_only = strcmp(method, "HEAD") == 0) && strcmp(method, "GET") != 0) {
+        status = "405 Method Not Allowed\r\nAllow: GET, HEAD", body = "GET or HEAD\n"; /* others may have a body */
+    } else {
+        const char *wish = strcasestr(connection->in, "\r\nConnection: ");
+        if (sscanf(target, "/slow?ms=%d", &ms) == 1) {
+            body = "slow\n";
+            if (!block(worker, ms < SLOW_MAX_MS ? ms : SLOW_MAX_MS))
+                return true; /* and is closed without an answer */
+        } else if (strcmp(target, "/counters") == 0)
+            body = counters(text, sizeof text);
+        else if (strcmp(target, "/") != 0)
+            status = "404 Not Found", body = "not found\n";
+        connection->closing = herd_worker_state(worker) != HERD_WORKER_RUNNING
+            || (minor == 0 ? wish == NULL || strncasecmp(wish + 14, "keep-alive", 10) != 0
+                           : wish != NULL && strncasecmp(wish + 14, "close", 5) == 0);
+        connection->in_bytes -= (size_t)(end + 4 - connection->in);
+        memmove(connection->in, end + 4, connection->in_bytes);
+    }
+    connection->out_begin = 0;
+    connection->out_bytes = (size_t)snprintf(connection->out, sizeof connection->out,
+        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+        "Connection: %s\r\n\r\n%s", status, herd_worker_slot(worker), (int)getpid(), strlen(body),
+        connection->closing ? "close" : "keep-alive", head_only ? "" : body); /* shorter than ANSWER_MAX_BYTES */
+    return true;
+}
+
+/* ---- connections ---- */
+
+static void close_connection(struct herd_worker *worker, struct connection *connection)
+{
+    const int fd = connection->event.fd;
+    herd_event_del(worker, &connection->event); /* before close, which does not do it */
+    close(fd);
+    herd_conn_closed(worker);
+    LIST_REMOVE(connection, link);
+    free(connection);
+}
+
+/* Sends what there is: 1: all is sent; 0: the peer has to read first; -1: it is gone. */
+static int flush_out(struct connection *connection)
+{
+    while (connection->out_begin < connection->out_bytes) {
+        const char *rest = connection->out + connection->out_begin;
+        ssize_t sent = send(connection->event.fd, rest, connection->out_bytes - connection->out_begin, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EINTR)
+            return errno == EAGAIN ? 0 : -1;
+        connection->out_begin += sent > 0 ? (size_t)sent : 0;
+    }
+    return 1;
+}
+
+static void on_ready(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
+{
+    struct connection *connection = event->data;
+    if (ready & HERD_READ) { /* once a turn, so that a peer that never stops sending holds up nobody else */
+        char *to = connection->in + connection->in_bytes;
+        ssize_t got = recv(event->fd, to, REQUEST_MAX_BYTES - connection->in_bytes, 0);
+        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+            close_connection(worker, connection);
+            return;
+        }
+        connection->in_bytes += got > 0 ? (size_t)got : 0;
+    }
+    int flushed;
+    while ((flushed = flush_out(connection)) == 1 && !connection->closing && answer_next(worker, connection)) { }
+    const uint32_t interest = flushed == 1 ? HERD_READ : HERD_WRITE;
+    if (flushed < 0 || (flushed == 1 && connection->closing)
+        || (event->interest != interest && herd_event_mod(worker, event, interest) < 0))
+        close_connection(worker, connection);
+}
+
+static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr *peer, uint32_t peer_length, void *data)
+{
+    struct connection *connection = malloc(sizeof *connection);
+    (void)peer, (void)peer_length, (void)data;
+    if (connection != NULL) {
+        memset(connection, 0, offsetof(struct connection, in)); /* the buffers can stay as they are */
+        herd_event_init(&connection->event, on_ready, connection);
+        if (herd_event_add(worker, &connection->event, fd, HERD_READ) == 0) {
+            LIST_INSERT_HEAD(&threads[herd_worker_slot(worker)].connections, connection, link);
+            return;
+        }
+    }
+    free(connection);
+    close(fd);
+    herd_conn_closed(worker);
+}
+
+/* ---- a thread ---- */
+
+static void *run_thread(void *data)
+{
+    struct thread *thread = data;
+    struct connection *at;
+    int state, result = 0;
+    while ((state = herd_worker_state(thread->worker)) < HERD_WORKER_DRAINED && result > HERD_EFORKED) {
+        if (state == HERD_WORKER_DRAINING)
+            LIST_FOREACH(at, &thread->connections, link) /* idle ones: what has arrived is answered, then they end */
+                if (at->out_bytes > 0 && at->in_bytes == 0)
+                    shutdown(at->event.fd, SHUT_RD);
+        result = herd_run_once(thread->worker, -1); /* an errno: a listener failed, and the log has it */
+    }
+    while ((at = LIST_FIRST(&thread->connections)) != NULL)
+        close_connection(thread->worker, at);
+    if (result <= HERD_EFORKED)
+        die(EXIT_FAILURE, "worker", herd_strerror(result));
+    return NULL;
+}
+
+/* ---- a process ---- */
+
+static void print_ready(void)
+{
+    char address[256];
+    for (int listener = 0; herd_listener_address(herd, listener, address, sizeof address) >= 0; listener++)
+        printf("%s%s", listener == 0 ? "threads: ready on " : ", ", address);
+    printf(", %" PRIu32 " workers, mode %s, balance %s, pid %d\n", thread_count * process_count, modes[herd_mode(herd)],
+           balances[herd_balance(herd)], (int)getpid());
+    fflush(stdout);
+}
+
+/* Runs its threads until a signal. All have the signals blocked, so that only sigwaitinfo gets them. Workers are made
+ * before the first thread starts, and ended after the last one has: nobody asks one to stop that is gone. */
+static int run_process(uint32_t process, const sigset_t *signals)
+{
+    struct thread *own = &threads[process * thread_count];
+    for (uint32_t i = 0; i < thread_count; i++) {
+        int result = herd_worker_create(herd, (int)(process * thread_count + i), &own[i].worker);
+        if (result < 0)
+            die(EXIT_FAILURE, "worker", herd_strerror(result));
+    }
+    for (uint32_t i = 0; i < thread_count; i++)
+        if ((errno = pthread_create(&own[i].pthread, NULL, run_thread, &own[i])) != 0)
+            die(EXIT_FAILURE, "pthread_create", strerror(errno));
+    if (process_count == 1)
+        print_ready();
+    int number;
+    do
+        number = sigwaitinfo(signals, NULL);
+    while (number != SIGTERM && number != SIGINT);
+    for (uint32_t i = 0; i < thread_count; i++) /* from another thread: both calls may be */
+        number == SIGTERM ? herd_drain(own[i].worker) : herd_stop(own[i].worker);
+    alarm(number == SIGTERM ? DRAIN_MAX_S : STOP_MAX_S); /* it kills, and so does the next signal */
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+    for (uint32_t i = 0; i < thread_count; i++)
+        pthread_join(own[i].pthread, NULL);
+    for (uint32_t i = 0; i < thread_count; i++)
+        herd_worker_destroy(own[i].worker);
+    return EXIT_SUCCESS;
+}
+
+/* ---- the parent of several: it has no threads, since a child has only the one that called fork ---- */
+
+static int run_parent(const sigset_t *signals)
+{
+    static pid_t pids[HERD_MAX_WORKERS];
+    const struct timespec tick = { 0, RESTART_MS * 1000000L };
+    bool ready = false, stopping = false, failed = false;
+    for (uint32_t running = 0; !stopping || running > 0;) {
+        for (uint32_t i = 0; i < process_count && !stopping; i++)
+            if (pids[i] <= 0 && (pids[i] = fork()) == 0)
+                _exit(run_process(i, signals));
+            else if (pids[i] < 0)
+                fprintf(stderr, "threads: fork: %s\n", strerror(errno)); /* tried again at the next tick */
+        struct herd_stats stats = { .size = sizeof stats };
+        if (!ready && herd_stats_total(herd, &stats) == 0 && stats.workers == thread_count * process_count)
+            ready = true, print_ready();
+        int number = sigtimedwait(signals, NULL, &tick);
+        for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0;) {
+            herd_reap(herd, pid); /* frees the slots of all its threads */
+            for (uint32_t i = 0; i < process_count; i++)
+                pids[i] = pids[i] == pid ? 0 : pids[i];
+            if (!ready && !stopping)
+                number = SIGINT, failed = true; /* a server that cannot start says so, and does not try for ever */
+            nanosleep(&tick, NULL); /* nor does one whose processes die at once burn the processor */
+        }
+        stopping = stopping || number == SIGTERM || number == SIGINT;
+        running = 0;
+        for (uint32_t i = 0; i < process_count; i++) {
+            running += pids[i] > 0;
+            if (pids[i] > 0 && (number == SIGTERM || number == SIGINT))
+                kill(pids[i], number); /* the second one kills it: see run_process */
+        }
+    }
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* ---- options and main ---- */
+
+static uint32_t value_of(const char *name, const char *const *names)
+{
+    for (uint32_t value = 0; names[value] != NULL; value++)
+        if (strcmp(names[value], name) == 0)
+            return value;
+    die(EXIT_USAGE, name, "not a known name (see --help)");
+    return 0;
+}
+
+static uint32_t number_of(const char *text, uint32_t most)
+{
+    unsigned long value = strtoul(text, NULL, 10);
+    if (text[strspn(text, "0123456789")] != '\0' || value < 1 || value > most)
+        die(EXIT_USAGE, text, "not a number in the range of its option (see --help)");
+    return (uint32_t)value;
+}
+
+static const char help[] =
+    "threads [options]               serves GET /, /slow?ms=N (blocks its thread) and /counters\n\n"
+    "  --listen ADDR                 127.0.0.1:8080 (default), [::1]:8080 or unix:/path; repeatable\n"
+    "  --workers N                   threads of a process (2)\n"
+    "  --processes N                 processes (1); at most 1024 threads in all\n"
+    "  --mode MODE                   auto (default), mutex, shared, exclusive, reuseport or handoff\n"
+    "  --balance POLICY              default, pack or spread\n"
+    "  --connections N               of one worker, to 1073741824 (1024)\n"
+    "  --accept-batch N              connections accepted in one turn, 1 to 1024 (1)\n"
+    "  --accept-delay-ms N           longest wait of a connection while a worker is idle, 1 to 60000 (500)\n"
+    "  --handover-delay-us N         how long who accepts may stand still, 1 to 1000000 (500)\n"
+    "  --name NAME                   of the herd in messages\n\n"
+    "SIGTERM: finish the connections, then end (again: end now). SIGINT: end now.";
+static const struct option options[] = {
+    { "listen", 1, NULL, 'l' }, { "workers", 1, NULL, 'w' }, { "processes", 1, NULL, 'p' }, { "mode", 1, NULL, 'm' },
+    { "balance", 1, NULL, 'b' }, { "connections", 1, NULL, 'c' }, { "accept-batch", 1, NULL, 'a' },
+    { "accept-delay-ms", 1, NULL, 'd' }, { "handover-delay-us", 1, NULL, 'o' }, { "name", 1, NULL, 'n' },
+    { "help", 0, NULL, 'h' }, { NULL, 0, NULL, 0 }
+};
+
+static void on_log(void *data, int level, const char *message)
+{
+    (void)data;
+    fprintf(stderr, "threads: %s%s\n", level == HERD_LOG_ERROR ? "error: " : "", message);
+}
+
+int main(int argc, char **argv)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    const char *addresses[LISTENERS_MAX] = { "127.0.0.1:8080" };
+    size_t address_count = 0;
+    config.log = on_log;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (option) {
+        case 'l': addresses[address_count < LISTENERS_MAX - 1 ? address_count++ : address_count] = optarg; break;
+        case 'w': thread_count = number_of(optarg, HERD_MAX_WORKERS); break;
+        case 'p': process_count = number_of(optarg, HERD_MAX_WORKERS); break;
+        case 'm': config.mode = value_of(optarg, modes); break;
+        case 'b': config.balance = value_of(optarg, balances); break;
+        case 'c': config.worker_connections = number_of(optarg, 1 << 30); break;
+        case 'a': config.accept_batch = number_of(optarg, 1024); break;
+        case 'd': config.accept_delay_ms = number_of(optarg, 60000); break;
+        case 'o': config.handover_delay_us = number_of(optarg, 1000000); break;
+        case 'n': config.name = optarg; break;
+        case 'h': puts(help); return EXIT_SUCCESS;
+        default: return EXIT_USAGE; /* getopt_long has said why */
+        }
+    if (optind < argc || thread_count * process_count > HERD_MAX_WORKERS)
+        die(EXIT_USAGE, optind < argc ? argv[optind] : "--processes", "not possible (see --help)");
+    config.max_workers = thread_count * process_count;
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) { /* all threads of the process share it */
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    if (herd_create(&config, &herd) < 0)
+        return EXIT_FAILURE; /* the log has said why */
+    for (size_t i = 0; i == 0 || i < address_count; i++) {
+        int listener = herd_listen(herd, addresses[i], NULL, on_accept, NULL);
+        if (listener < 0)
+            return EXIT_FAILURE;
+        /* Connections inherit it. A Unix socket does not know it. */
+        setsockopt(herd_listener_fd(herd, listener), IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+    }
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &signals, NULL); /* before the first thread, which inherits it */
+    const int result = process_count == 1 ? run_process(0, &signals) : run_parent(&signals);
+    herd_destroy(herd);
+    return result;
+}

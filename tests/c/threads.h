@@ -1,0 +1,167 @@
+/*
+ * serve.h's server with several worker threads in a process: slots first to first + count - 1 are its
+ * threads. SIGUSR1 makes it obey `drain`, SIGINT ends it. Includes serve.h.
+ */
+#ifndef THREADS_H
+#define THREADS_H
+
+#include "serve.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+
+static struct threads_shared {
+    pid_t tids[SERVE_MAX_WORKERS]; /* 0: there is no such thread now */
+    unsigned drain[SERVE_MAX_WORKERS];   /* 1: to be drained; 2: it was told */
+    unsigned drained[SERVE_MAX_WORKERS]; /* herd_run has returned */
+} *threads_shared;
+
+static struct herd_worker *threads_workers[SERVE_MAX_WORKERS];
+
+CHECK_HELPER void *threads_run(void *data)
+{
+    int slot = (int)(intptr_t)data;
+    SHARED_SET(threads_shared->tids[slot], (pid_t)syscall(SYS_gettid));
+    CHECK_CODE(herd_run(threads_workers[slot]), 0);
+    SHARED_SET(threads_shared->drained[slot], 1u);
+    return NULL;
+}
+
+__attribute__((noreturn)) CHECK_HELPER void threads_process(int first, int count, const sigset_t *signals)
+{
+    pthread_t threads[SERVE_MAX_WORKERS];
+    for (int i = 0; i < count; i++) {
+        CHECK_CODE(herd_worker_create(serve.herd, first + i, &threads_workers[first + i]), 0);
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK_EQ(pthread_create(&threads[i], NULL, threads_run, (void *)(intptr_t)(first + i)), 0);
+    }
+    while (sigwaitinfo(signals, NULL) == SIGUSR1) {
+        for (int slot = first; slot < first + count; slot++) {
+            if (SHARED_GET(threads_shared->drain[slot]) == 1) {
+                CHECK_CODE(herd_drain(threads_workers[slot]), 0);
+                SHARED_SET(threads_shared->drain[slot], 2u);
+            }
+        }
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK_CODE(herd_stop(threads_workers[first + i]), 0);
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
+    }
+    for (int i = 0; i < count; i++) {
+        CHECK_CODE(herd_worker_destroy(threads_workers[first + i]), 0);
+    }
+    test_exit(0);
+}
+
+/* Starts a process; serve.pids of all its slots is its pid. */
+CHECK_HELPER void threads_fork(int first, int count)
+{
+    sigset_t signals, before;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGUSR1);
+    sigaddset(&signals, SIGINT);
+    sigprocmask(SIG_BLOCK, &signals, &before);
+    pid_t pid = test_fork(); /* the child has them blocked too */
+    if (pid == 0) {
+        threads_process(first, count, &signals);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    for (int slot = first; slot < first + count; slot++) {
+        serve.pids[slot] = pid;
+    }
+}
+
+/* Sleeps of all worker threads so far; -1: one does not sleep, or is not there yet. */
+CHECK_HELPER long long threads_sleeps(void)
+{
+    long long sum = 0;
+    for (int slot = 0; slot < serve.workers; slot++) {
+        char path[64], line[256], state = '?';
+        long long sleeps = 0;
+        if (serve.pids[slot] == 0 || SHARED_GET(threads_shared->drained[slot])) {
+            continue;
+        }
+        pid_t tid = SHARED_GET(threads_shared->tids[slot]);
+        snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)serve.pids[slot], (int)tid);
+        FILE *status = tid == 0 ? NULL : fopen(path, "re");
+        if (status == NULL) {
+            return -1;
+        }
+        while (fgets(line, sizeof line, status) != NULL) {
+            if (sscanf(line, "State: %c", &state) != 1
+                && sscanf(line, "voluntary_ctxt_switches: %lld", &sleeps) == 1) {
+                break;
+            }
+        }
+        fclose(status);
+        if (state != 'S') {
+            return -1;
+        }
+        sum += sleeps;
+    }
+    return sum;
+}
+
+/* Waits until all threads are in their wait and have nothing to do. Returns their sleeps. */
+CHECK_HELPER long long threads_settle(void)
+{
+    int64_t deadline = now_ms() + 20000;
+    for (;;) {
+        long long sleeps = threads_sleeps();
+        sleep_ms(5);
+        if (sleeps >= 0 && threads_sleeps() == sleeps) {
+            return sleeps;
+        }
+        CHECK(now_ms() < deadline);
+    }
+}
+
+/* `processes` of `count` threads each. */
+CHECK_HELPER void threads_start(const struct herd_config *config, int processes, int count)
+{
+    serve_prepare(config, processes * count);
+    if (threads_shared == NULL) {
+        threads_shared = (struct threads_shared *)shared_memory(sizeof *threads_shared);
+    }
+    memset(threads_shared, 0, sizeof *threads_shared);
+    for (int process = 0; process < processes; process++) {
+        threads_fork(process * count, count);
+    }
+    WAIT_UNTIL(serve_total().workers == (uint32_t)(processes * count), 20000);
+    threads_settle();
+}
+
+CHECK_HELPER void threads_end(void)
+{
+    pid_t before = 0;
+    for (int slot = 0; slot < serve.workers; slot++) {
+        pid_t pid = serve.pids[slot];
+        if (pid != 0 && pid != before) {
+            kill(pid, SIGINT);
+            CHECK_EQ(test_join(pid), 0);
+        }
+        before = pid;
+        serve.pids[slot] = 0;
+    }
+    CHECK_EQ(serve_total().workers, 0);
+    CHECK_CODE(herd_destroy(serve.herd), 0);
+}
+
+/* So many threads, of one process and of two, in each mode that coordinates them. */
+CHECK_HELPER void threads_in_all_forms(void (*scenario)(void), int workers)
+{
+    static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX};
+    for (int form = 0; form < 4; form++) {
+        struct herd_config config = HERD_CONFIG_INIT;
+        int processes = form < 2 ? 1 : 2;
+        config.mode = modes[form % 2];
+        threads_start(&config, processes, workers / processes);
+        printf("%s, %d process(es) of %d threads\n", form % 2 ? "mutex" : "exclusive", processes,
+               workers / processes);
+        scenario();
+        threads_end();
+    }
+}
+
+#endif

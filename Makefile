@@ -72,7 +72,7 @@ EXAMPLE_FLAGS := -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
 EXAMPLE_LIBS = -Wl,--as-needed -L$(BUILD) -lherd -Wl,-rpath,'$$ORIGIN/..'
 
 examples: $(EXAMPLES)
-$(EXAMPLES): include/herd.h $(wildcard c_examples/*.h) $(BUILD)/$(REAL)
+$(EXAMPLES): include/herd.h include/herd.hpp $(wildcard c_examples/*.h) $(BUILD)/$(REAL)
 
 $(BUILD)/examples/%: c_examples/%.c
 	@mkdir -p $(@D)
@@ -130,7 +130,7 @@ $(BUILD)/tests/%: tests/c/%.cpp
 	$(TEST_CXX) $< -o $@ $(LDFLAGS) $(LINK)
 
 # An installed tree, and how to compile against it.
-$(BUILD)/stage.flags: $(LIBS) include/herd.h pkgconfig/herd.pc.in Makefile | test-tools
+$(BUILD)/stage.flags: $(LIBS) include/herd.h include/herd.hpp pkgconfig/herd.pc.in Makefile | test-tools
 	rm -rf $(STAGE)
 	$(MAKE) install DESTDIR=$(STAGE) PREFIX=/usr LIBDIR=/usr/lib INCLUDEDIR=/usr/include
 	if command -v $(PKG_CONFIG) >/dev/null; then \
@@ -201,7 +201,7 @@ install: $(LIBS) ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR)
 	ln -sf $(REAL) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libherd.so'
 	$(INSTALL) -m 644 $(BUILD)/libherd.a '$(DESTDIR)$(LIBDIR)/libherd.a'
-	$(INSTALL) -m 644 include/herd.h '$(DESTDIR)$(INCLUDEDIR)/herd.h'
+	$(INSTALL) -m 644 include/herd.h include/herd.hpp '$(DESTDIR)$(INCLUDEDIR)'
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call pc_path,$(LIBDIR))|' \
 		-e 's|@INCLUDEDIR@|$(call pc_path,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
 		-e "s|@LIBS_PRIVATE@|$$(cat $(BUILD)/native-static-libs)|" pkgconfig/herd.pc.in >'$(PC_DIR)/herd.pc'
@@ -210,7 +210,7 @@ install: $(LIBS) ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR)
 # Removes a directory only if it is empty, and never the system's own.
 uninstall: ## remove what install put there
 	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
-	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h'
+	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp'
 	for dir in '$(PC_DIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(PREFIX)'; do \
 		case $$dir in /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local | /usr | /) continue ;; esac; \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; \

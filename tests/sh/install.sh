@@ -12,6 +12,7 @@ in_repo() { make -s -C "$root" BUILD="$build" "$@"; }
 expect() {
     cat >"$tmp/want" <<END
 ./$3/herd.h
+./$3/herd.hpp
 ./$2/libherd.a
 ./$2/libherd.so -> libherd.so.0
 ./$2/libherd.so.0 -> libherd.so.$version

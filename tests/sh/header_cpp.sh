@@ -1,0 +1,62 @@
+#!/bin/sh
+# herd.hpp compiles alone, in C++17 and newer, without exceptions and run-time types, by each compiler
+# that is here, without a warning that a host may have switched on. timeout: 120
+set -eu
+root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+warnings='-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Wcast-qual
+    -Wnon-virtual-dtor -Woverloaded-virtual -Wundef -Werror -fsyntax-only'
+
+cp "$root/include/herd.h" "$root/include/herd.hpp" "$tmp/"
+# Every template used once; in the second line, that a second inclusion adds nothing.
+cat >"$tmp/alone.cpp" <<'END'
+#include "herd.hpp"
+#include "herd.hpp"
+int main()
+{
+    libherd::config config;
+    auto log = [](int, const char *) {};
+    auto policy = [](std::uint64_t, std::uint64_t) { return true; };
+    config.log_to(log);
+    config.balance_by(policy);
+    auto herd = libherd::herd::create(config);
+    auto accept = [](libherd::connection, libherd::peer) {};
+    if (!herd || !herd->listen("127.0.0.1:0", accept) || !herd->add_listener(3, accept)
+        || !herd->listen_systemd(nullptr, accept)) {
+        return 1;
+    }
+    auto worker = libherd::worker::create(*herd);
+    libherd::event event(*worker, [&herd](std::uint32_t) { static_cast<void>(herd->stats()); });
+    libherd::timer timer(*worker, [&event] { static_cast<void>(event.post()); });
+    return worker->run() == libherd::errc::forked;
+}
+END
+compilers=0
+for compiler in "${CXX:-c++}" g++ clang++; do
+    command -v "$compiler" >/dev/null || continue
+    compilers=$((compilers + 1))
+    for standard in c++17 c++20 c++2b; do
+        $compiler -std=$standard $warnings "$tmp/alone.cpp"
+        $compiler -std=$standard $warnings -fno-exceptions -fno-rtti "$tmp/alone.cpp"
+    done
+    $compiler -std=gnu++17 $warnings -I"$root/include" "$root/c_examples/hello.cpp"
+done
+test "$compilers" -ge 1
+
+# What must not compile: a handler that would be cut off, or that owns something; an answer that is ignored.
+refuses() {
+    sed "s|return worker->run.*|$1 return 0;|" "$tmp/alone.cpp" >"$tmp/refused.cpp"
+    if ${CXX:-c++} -std=c++17 -Wall -Werror -fsyntax-only "$tmp/refused.cpp" 2>"$tmp/said"; then
+        echo "compiles: $1"
+        exit 1
+    fi
+    grep -q "$2" "$tmp/said" || { cat "$tmp/said"; exit 1; }
+}
+refuses 'std::string text; libherd::event large(*worker, [text](std::uint32_t) {});' 'room for three pointers'
+refuses 'auto owned = std::make_shared<int>(); libherd::timer owner(*worker, [owned] {});' 'pointers, references and numbers'
+refuses 'int n = 0; libherd::timer changing(*worker, [n]() mutable { n++; });' 'no matching'
+refuses 'config.log_to([](int, const char *) {});' 'lvalue'
+refuses 'worker->run();' 'unused-result'
+refuses 'herd->listen("127.0.0.1:0");' 'unused-result'
+refuses 'libherd::worker copied = *worker;' 'deleted'

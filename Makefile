@@ -130,7 +130,8 @@ $(BUILD)/tests/%: tests/c/%.cpp
 	$(TEST_CXX) $< -o $@ $(LDFLAGS) $(LINK)
 
 # An installed tree, and how to compile against it.
-$(BUILD)/stage.flags: $(LIBS) include/herd.h include/herd.hpp pkgconfig/herd.pc.in Makefile | test-tools
+$(BUILD)/stage.flags: $(LIBS) include/herd.h include/herd.hpp pkgconfig/herd.pc.in \
+		$(wildcard cmake/*.in) Makefile | test-tools
 	rm -rf $(STAGE)
 	$(MAKE) install DESTDIR=$(STAGE) PREFIX=/usr LIBDIR=/usr/lib INCLUDEDIR=/usr/include
 	if command -v $(PKG_CONFIG) >/dev/null; then \
@@ -150,7 +151,8 @@ check-slow: ## run all tests, the long ones at full length
 
 # The tools that tests use, as command:package. Root gets the missing ones installed; without them
 # the tests concerned are skipped.
-TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-config readelf:binutils
+TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-config readelf:binutils \
+	cmake:cmake meson:meson ninja:ninja-build clang++:clang
 test-tools:
 	@mkdir -p $(BUILD); updated=; \
 	for tool in $(TOOLS); do \
@@ -191,27 +193,38 @@ $(BUILD)/bench/%: bench/%.c
 
 # --- Installation ----------------------------------------------------------------------------
 
-# Paths in herd.pc below the prefix are written relative to it.
-pc_path = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
-PC_DIR  = $(DESTDIR)$(LIBDIR)/pkgconfig
+# Paths in herd.pc below the prefix are written relative to it; CMake's files find theirs from where
+# they are.
+pc_path   = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+PC_DIR    = $(DESTDIR)$(LIBDIR)/pkgconfig
+CMAKE_DIR = $(DESTDIR)$(LIBDIR)/cmake/herd
+# fill TEMPLATE INTO-DIRECTORY
+fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call pc_path,$(LIBDIR))|' \
+	-e 's|@INCLUDEDIR@|$(call pc_path,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' -e 's|@SONAME@|$(SONAME)|' \
+	-e "s|@LIBS_PRIVATE@|$$(cat $(BUILD)/native-static-libs)|" \
+	-e "s|@LIBS_PRIVATE_LIST@|$$(tr -s ' ' ';' <$(BUILD)/native-static-libs)|" \
+	-e "s|@INCLUDEDIR_FROM_LIBDIR@|$$(realpath -ms --relative-to='$(LIBDIR)' '$(INCLUDEDIR)')|" \
+	-e "s|@POINTER_BYTES@|$$(echo __SIZEOF_POINTER__ | $(CC) -E -P -)|" $(1) >'$(2)/$(notdir $(1:.in=))' && \
+	chmod 644 '$(2)/$(notdir $(1:.in=))'
 
 install: $(LIBS) ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR)
-	$(INSTALL) -d '$(PC_DIR)' '$(DESTDIR)$(INCLUDEDIR)'
+	$(INSTALL) -d '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(INCLUDEDIR)'
 	$(INSTALL) -m 755 $(BUILD)/$(REAL) '$(DESTDIR)$(LIBDIR)/$(REAL)'
 	ln -sf $(REAL) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libherd.so'
 	$(INSTALL) -m 644 $(BUILD)/libherd.a '$(DESTDIR)$(LIBDIR)/libherd.a'
 	$(INSTALL) -m 644 include/herd.h include/herd.hpp '$(DESTDIR)$(INCLUDEDIR)'
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call pc_path,$(LIBDIR))|' \
-		-e 's|@INCLUDEDIR@|$(call pc_path,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' \
-		-e "s|@LIBS_PRIVATE@|$$(cat $(BUILD)/native-static-libs)|" pkgconfig/herd.pc.in >'$(PC_DIR)/herd.pc'
-	chmod 644 '$(PC_DIR)/herd.pc'
+	$(call fill,pkgconfig/herd.pc.in,$(PC_DIR))
+	$(call fill,cmake/herdConfig.cmake.in,$(CMAKE_DIR))
+	$(call fill,cmake/herdConfigVersion.cmake.in,$(CMAKE_DIR))
 
 # Removes a directory only if it is empty, and never the system's own.
 uninstall: ## remove what install put there
-	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
+	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc cmake/herd/herdConfig.cmake \
+		cmake/herd/herdConfigVersion.cmake; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
 	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp'
-	for dir in '$(PC_DIR)' '$(DESTDIR)$(LIBDIR)' '$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(PREFIX)'; do \
+	for dir in '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(LIBDIR)/cmake' '$(DESTDIR)$(LIBDIR)' \
+		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(PREFIX)'; do \
 		case $$dir in /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local | /usr | /) continue ;; esac; \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; \
 	done

@@ -18,6 +18,8 @@ expect() {
 ./$2/libherd.so.0 -> libherd.so.$version
 ./$2/libherd.so.$version
 ./$2/pkgconfig/herd.pc
+./$2/cmake/herd/herdConfig.cmake
+./$2/cmake/herd/herdConfigVersion.cmake
 END
     (cd "$1" && find . -type l -printf '%p -> %l\n' -o -type f -print) | LC_ALL=C sort >"$tmp/got"
     LC_ALL=C sort "$tmp/want" | diff -u - "$tmp/got"

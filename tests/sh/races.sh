@@ -16,7 +16,7 @@ mkdir -p "$out"
 cd "$root"
 RUSTFLAGS=-Zsanitizer=thread cargo +nightly rustc --locked --lib --crate-type staticlib -Zbuild-std \
     --target "$target" --target-dir "$out/target"
-runtime=$(ls "$sysroot/lib/rustlib/$target/lib/"*tsan.a)
+runtime=$(ls "$sysroot/lib/rustlib/$target/lib/"librustc-*_rt.tsan.a)
 
 # Without address space randomisation, which the sanitizer cannot always place its shadow memory in.
 export TSAN_OPTIONS='exitcode=66 halt_on_error=0'

@@ -258,7 +258,7 @@ static int run_parent(const sigset_t *signals)
             else if (pids[i] < 0)
                 fprintf(stderr, "threads: fork: %s\n", strerror(errno)); /* tried again at the next tick */
         struct herd_stats stats = { .size = sizeof stats };
-        if (!ready && herd_stats_total(herd, &stats) == 0 && stats.workers == thread_count * process_count)
+        if (!ready && !stopping && herd_stats_total(herd, &stats) == 0 && stats.workers == thread_count * process_count)
             ready = true, print_ready();
         int number = sigtimedwait(signals, NULL, &tick);
         for (pid_t pid; (pid = waitpid(-1, NULL, WNOHANG)) > 0;) {

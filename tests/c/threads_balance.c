@@ -11,6 +11,7 @@ static void hold(void)
     int slot;
     for (int i = 0; i < connections; i++) {
         clients[i] = serve_connect(&slot);
+        sleep_ms(1); /* at full rate workers give way later */
     }
     printf(" ");
     for (slot = 0; slot < workers; slot++) {

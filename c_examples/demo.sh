@@ -11,6 +11,7 @@ mutex     pack   nginx-mutex  --handover-delay-us 500000
 exclusive pack   exclusive/pack
 mutex     spread mutex/spread
 exclusive spread exclusive/spread
+reuseport spread reuseport/spread
 '
 
 workers=4

@@ -487,7 +487,8 @@ static void listen_on(const char *address)
     if (listener < 0)
         exit(EXIT_FAILURE); /* the log has it already */
     /* Connections inherit it. A Unix socket does not know it. */
-    setsockopt(herd_listener_fd(herd, listener), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    for (int slot = 0, fd; (fd = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++)
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 static void print_ready(void)

@@ -1,6 +1,6 @@
 //! The host's configuration, checked and with its defaults filled in.
 
-use crate::abi::{HERD_MAX_WORKERS, herd_config};
+use crate::abi::{HERD_MAX_WORKERS, HERD_MODE_REUSEPORT, herd_config};
 use crate::accept::balance::Balance;
 use crate::log::Log;
 use crate::mode::Mode;
@@ -34,7 +34,7 @@ impl Settings {
             wished_mode: check
                 .says("mode", config.mode, Mode::resolve(config.mode, true))
                 .map(|_| config.mode)?,
-            balance: check.says("balance", config.balance, balance)?,
+            balance: check.fits(config.mode, check.says("balance", config.balance, balance)?)?,
             max_workers: check.range(
                 "max_workers",
                 config.max_workers,
@@ -72,6 +72,15 @@ impl Check<'_> {
         result.inspect_err(|error| {
             self.log.error(format_args!("create: {member} {value}: {error}"));
         })
+    }
+
+    /// The kernel, or the program that steers, spreads connections over the members of a listener.
+    fn fits(&self, mode: u32, balance: Balance) -> Result<Balance> {
+        if mode == HERD_MODE_REUSEPORT && matches!(balance, Balance::Pack) {
+            self.log.error(format_args!("create: mode reuseport does not go with balance pack"));
+            return Err(Error::INVALID);
+        }
+        Ok(balance)
     }
 
     fn range(

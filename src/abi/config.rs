@@ -10,7 +10,13 @@ pub const HERD_MODE_AUTO: u32 = 0;
 pub const HERD_MODE_EXCLUSIVE: u32 = 1;
 /// nginx's accept mutex: the worker that has the accept right, and only it, watches the listeners.
 pub const HERD_MODE_MUTEX: u32 = 2;
-/// One listening socket for each worker slot (SO_REUSEPORT). Not part of this version.
+/// A listening socket for each worker slot (SO_REUSEPORT), all made by the parent and kept open in
+/// every process, so that nobody's end resets a client. A slot's worker is the first that the kernel
+/// wakes for its socket; while it is busy, stopped or dead, another one is. With the privilege for it a
+/// program in the kernel sends each connection to an idle worker, the least loaded one first
+/// (`herd_is_steered`); without, the kernel's hash places it. Not with PACK; with CALLBACK, or without
+/// the program, workers with too much load let others accept from their sockets. Falls back to MUTEX,
+/// with a warning, where the kernel refuses EPOLLEXCLUSIVE.
 pub const HERD_MODE_REUSEPORT: u32 = 3;
 /// One process accepts and passes connections on. Not part of this version.
 pub const HERD_MODE_HANDOFF: u32 = 4;

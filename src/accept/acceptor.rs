@@ -13,7 +13,10 @@ use std::collections::VecDeque;
 /// A connection that the host has not got yet.
 pub struct Accepted {
     pub connection: Connection,
+    /// The herd's number of the listener.
     pub listener: u16,
+    /// The worker's number of the listener's socket.
+    pub place: u16,
     pub acceptance: Acceptance,
 }
 
@@ -24,8 +27,8 @@ pub enum NoConnection {
     Empty,
     /// Out of descriptors or memory: stop accepting for a while.
     BackOff(Error),
-    /// This listener cannot be used.
-    Fatal { listener: u16, error: Error },
+    /// The listener's socket at this place cannot be used.
+    Fatal { place: u16, error: Error },
 }
 
 /// Connections that failed by themselves and are skipped in one turn. More wait for the next, so
@@ -37,7 +40,7 @@ pub struct Acceptor {
     ready: RefCell<Vec<u16>>,
     /// Where the next pass over the ready listeners starts, so that each gets its turn whatever
     /// order the kernel reports them in.
-    next_listener: Cell<u16>,
+    next_place: Cell<u16>,
     /// Connections that may still be accepted in this turn.
     budget: Cell<u32>,
     retries_left: Cell<u32>,
@@ -55,7 +58,7 @@ impl Acceptor {
         accepted.try_reserve_exact(batch as usize).map_err(|_| Error::NO_MEMORY)?;
         Ok(Acceptor {
             ready: RefCell::new(ready),
-            next_listener: Cell::new(0),
+            next_place: Cell::new(0),
             budget: Cell::new(0),
             retries_left: Cell::new(0),
             accepted: RefCell::new(accepted),
@@ -87,24 +90,26 @@ impl Acceptor {
         eligible: impl Fn(u16) -> bool,
     ) -> std::result::Result<Accepted, NoConnection> {
         while self.budget.get() > 0 {
-            let number = self.next_ready(&eligible).ok_or(NoConnection::Empty)?;
-            let Some(listener) = arming.listener(number) else {
-                self.set_empty(number);
+            let place = self.next_ready(&eligible).ok_or(NoConnection::Empty)?;
+            let (Some(listener), Some((fd, number))) =
+                (arming.listener(place), arming.socket(place))
+            else {
+                self.set_empty(place);
                 continue;
             };
-            let error = match socket::accept(&listener.fd) {
+            let error = match socket::accept(fd) {
                 Ok(connection) => {
                     self.budget.set(self.budget.get() - 1);
-                    self.next_listener.set(number.wrapping_add(1));
+                    self.next_place.set(place.wrapping_add(1));
                     let acceptance = listener.acceptance;
-                    return Ok(Accepted { connection, listener: number, acceptance });
+                    return Ok(Accepted { connection, listener: number, place, acceptance });
                 }
                 Err(error) => error,
             };
             match classify(-error.code()) {
                 ErrorClass::Empty => {
                     count(&counters.accept_eagain, 1);
-                    self.set_empty(number);
+                    self.set_empty(place);
                 }
                 ErrorClass::Retry => {
                     count(&counters.accept_retries, 1);
@@ -115,17 +120,17 @@ impl Acceptor {
                 }
                 ErrorClass::BackOff => return Err(NoConnection::BackOff(error)),
                 ErrorClass::Fatal => {
-                    self.set_empty(number);
-                    return Err(NoConnection::Fatal { listener: number, error });
+                    self.set_empty(place);
+                    return Err(NoConnection::Fatal { place, error });
                 }
             }
         }
         Err(NoConnection::Empty)
     }
 
-    /// The first ready listener from `next_listener` on, around the end.
+    /// The first ready listener from `next_place` on, around the end.
     fn next_ready(&self, eligible: impl Fn(u16) -> bool) -> Option<u16> {
-        let start = self.next_listener.get();
+        let start = self.next_place.get();
         let ready = self.ready.borrow();
         let candidates = ready.iter().copied().filter(|&number| eligible(number));
         candidates.min_by_key(|number| number.wrapping_sub(start))

@@ -7,10 +7,10 @@ use super::listener_table::ListenerSet;
 use super::neighbours::Lookout;
 use crate::reactor::{Reactor, Source};
 use crate::sys::epoll::{self, Epoll};
-use crate::sys::socket::any_readable;
+use crate::sys::socket::{any_readable, listens};
 use crate::sys::{Error, Result};
 use std::cell::{Cell, RefCell};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
 /// Ready listeners learnt of in one turn. The others come with the next.
@@ -21,18 +21,37 @@ const READY_PER_TURN: usize = 64;
 /// through all listeners of the set to exclude a loop (ep_loop_check in fs/eventpoll.c), 60 us for 1000.
 const MASKING_WORKERS_MAX: u32 = 32;
 
-/// A listener as one worker sees it.
+/// A listening socket as one worker sees it: a member of a listener.
 struct Armable {
-    /// The herd's number of it.
+    /// Its number among all of the worker's: the listener's, where each has one member only.
+    place: u16,
+    /// The herd's number of the listener.
     number: u16,
     listener: Arc<Listener>,
+    member: usize,
+    /// A member of a slot that never had a worker does not: epoll would report a hang-up.
+    listens: Cell<bool>,
+    /// The owner's count of homecomings that this worker has made way for.
+    homecomings: Cell<u64>,
     /// accept4(2) said that it cannot be used: it stays out of the set.
     failed: Cell<bool>,
     /// When to look for a worker that should be before this one in the listener's wait queue.
     lookout: Lookout,
 }
 
+impl Armable {
+    fn fd(&self) -> RawFd {
+        self.listener.members()[self.member].as_raw_fd()
+    }
+
+    /// Whose worker comes first in the wait queue; None: nobody's.
+    fn home_of(&self) -> Option<usize> {
+        Some(self.member).filter(|_| self.listener.members().len() > 1)
+    }
+}
+
 pub struct Arming {
+    /// In order of their places.
     listeners: Vec<Armable>,
     /// epoll's bits for a listener.
     events: u32,
@@ -47,14 +66,23 @@ pub struct Arming {
 
 impl Arming {
     pub fn new(set: ListenerSet, events: u32, max_workers: u32) -> Arming {
-        let armable = |(number, listener)| Armable {
-            number,
-            listener,
-            failed: Cell::new(false),
-            lookout: Lookout::default(),
-        };
+        let mut listeners = Vec::new();
+        for (number, listener) in set.listeners {
+            for (member, fd) in listener.members().iter().enumerate() {
+                listeners.push(Armable {
+                    place: (usize::from(number) * set.group_size + member) as u16,
+                    number,
+                    listener: listener.clone(),
+                    member,
+                    listens: Cell::new(listens(fd).unwrap_or(true)),
+                    homecomings: Cell::new(0),
+                    failed: Cell::new(false),
+                    lookout: Lookout::default(),
+                });
+            }
+        }
         Arming {
-            listeners: set.listeners.into_iter().map(armable).collect(),
+            listeners,
             events,
             all: RefCell::new(set.all),
             masks_all: max_workers <= MASKING_WORKERS_MAX,
@@ -63,25 +91,41 @@ impl Arming {
         }
     }
 
-    fn find(&self, number: u16) -> Option<&Armable> {
-        let at = self.listeners.binary_search_by_key(&number, |armable| armable.number).ok()?;
+    /// Number of places.
+    pub fn count(&self) -> usize {
+        self.listeners.len()
+    }
+
+    fn find(&self, place: u16) -> Option<&Armable> {
+        let at = self.listeners.binary_search_by_key(&place, |armable| armable.place).ok()?;
         self.listeners.get(at)
     }
 
-    pub fn listener(&self, number: u16) -> Option<&Arc<Listener>> {
-        let armable = self.find(number).filter(|armable| !armable.failed.get())?;
+    pub fn listener(&self, place: u16) -> Option<&Arc<Listener>> {
+        let armable = self.find(place).filter(|armable| !armable.failed.get())?;
         Some(&armable.listener)
     }
 
-    fn usable(&self) -> impl Iterator<Item = (u16, &Arc<Listener>)> {
-        let usable = self.listeners.iter().filter(|armable| !armable.failed.get());
-        usable.map(|armable| (armable.number, &armable.listener))
+    /// The socket at a place, and the herd's number of its listener.
+    pub fn socket(&self, place: u16) -> Option<(&OwnedFd, u16)> {
+        let armable = self.find(place).filter(|armable| !armable.failed.get())?;
+        Some((&armable.listener.members()[armable.member], armable.number))
+    }
+
+    /// The slot whose own member the socket at a place is.
+    pub fn home_of(&self, place: u16) -> Option<usize> {
+        self.find(place)?.home_of()
+    }
+
+    fn usable(&self) -> impl Iterator<Item = &Armable> {
+        self.listeners.iter().filter(|armable| armable.listens.get() && !armable.failed.get())
     }
 
     /// Adds all listeners to the set, or none: when one fails, those added before come out again.
-    pub fn arm(&self, reactor: &Reactor) -> Result<()> {
+    /// True: they were not in it.
+    pub fn arm(&self, reactor: &Reactor) -> Result<bool> {
         if self.armed.get() {
-            return Ok(());
+            return Ok(false);
         }
         match &*self.all.borrow() {
             Some(all) if self.all_is_masked.get() => {
@@ -92,7 +136,7 @@ impl Arming {
             None => self.arm_each(reactor)?,
         }
         self.armed.set(true);
-        Ok(())
+        Ok(true)
     }
 
     pub fn is_armed(&self) -> bool {
@@ -100,16 +144,19 @@ impl Arming {
     }
 
     fn arm_each(&self, reactor: &Reactor) -> Result<()> {
-        for (number, listener) in self.usable() {
-            let fd = listener.fd.as_raw_fd();
-            if let Err(error) = reactor.watch(fd, self.events, Source::Listener(number)) {
-                for (_, earlier) in self.usable().take_while(|&(other, _)| other != number) {
-                    let _ = reactor.unwatch(earlier.fd.as_raw_fd());
+        for armable in self.usable() {
+            if let Err(error) = self.watch(reactor, armable) {
+                for earlier in self.usable().take_while(|other| other.place != armable.place) {
+                    let _ = reactor.unwatch(earlier.fd());
                 }
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    fn watch(&self, reactor: &Reactor, armable: &Armable) -> Result<()> {
+        reactor.watch(armable.fd(), self.events, Source::Listener(armable.place))
     }
 
     pub fn disarm(&self, reactor: &Reactor) -> Result<()> {
@@ -124,7 +171,7 @@ impl Arming {
             }
             return reactor.unwatch(all.fd());
         }
-        let results = self.usable().map(|(_, listener)| reactor.unwatch(listener.fd.as_raw_fd()));
+        let results = self.usable().map(|armable| reactor.unwatch(armable.fd()));
         // One that fails must not leave the rest armed.
         results.fold(Ok(()), Result::and)
     }
@@ -154,33 +201,61 @@ impl Arming {
     pub fn connection_waits(&self) -> Result<bool> {
         match &*self.all.borrow() {
             Some(all) => Ok(!all.wait_into(&mut [epoll::NO_EVENT], 0)?.is_empty()),
-            None => any_readable(self.usable().map(|(_, listener)| listener.fd.as_raw_fd())),
+            None => any_readable(self.usable().map(Armable::fd)),
         }
     }
 
     /// When to look for a worker that should accept from this listener instead.
-    pub fn lookout(&self, number: u16) -> Option<&Lookout> {
-        self.find(number).map(|armable| &armable.lookout)
+    pub fn lookout(&self, place: u16) -> Option<&Lookout> {
+        self.find(place).map(|armable| &armable.lookout)
     }
 
     /// Moves this worker to the end of a listener's wait queue, where EPOLL_CTL_ADD puts it
     /// (add_wait_queue_exclusive in ep_ptable_queue_proc, fs/eventpoll.c). The flag EPOLLEXCLUSIVE
     /// can be given with ADD only, so there is no other way to change it either.
-    pub fn move_to_end(&self, reactor: &Reactor, number: u16) -> Result<()> {
-        let Some(listener) = self.listener(number).filter(|_| self.armed.get()) else {
-            return Ok(());
-        };
-        let fd = listener.fd.as_raw_fd();
-        reactor.unwatch(fd)?;
+    pub fn move_to_end(&self, reactor: &Reactor, place: u16) -> Result<()> {
+        let usable = self.find(place).filter(|armable| !armable.failed.get());
+        let Some(armable) = usable.filter(|_| self.armed.get()) else { return Ok(()) };
+        reactor.unwatch(armable.fd())?;
         // On failure the listener is out of the set, and the rest must not count as armed with it.
-        reactor.watch(fd, self.events, Source::Listener(number)).inspect_err(|_| {
+        self.watch(reactor, armable).inspect_err(|_| {
             let _ = self.disarm(reactor);
         })
     }
 
+    /// Gets behind the owners that have armed their own members since the last call, in the wait
+    /// queues of those: the owner is to be the first. `homecomings` counts these for a slot. A member
+    /// that listens only now is watched from now on.
+    pub fn make_way(
+        &self,
+        reactor: &Reactor,
+        own_slot: usize,
+        homecomings: impl Fn(usize) -> u64,
+    ) -> Result<()> {
+        for armable in &self.listeners {
+            let Some(owner) = armable.home_of().filter(|&owner| owner != own_slot) else {
+                continue;
+            };
+            let count = homecomings(owner);
+            if armable.homecomings.get() == count {
+                continue;
+            }
+            if armable.listens.get() {
+                self.move_to_end(reactor, armable.place)?;
+            } else if listens(&armable.listener.members()[armable.member])? {
+                if self.armed.get() {
+                    self.watch(reactor, armable)?;
+                }
+                armable.listens.set(true);
+            }
+            armable.homecomings.set(count);
+        }
+        Ok(())
+    }
+
     /// Takes a listener out for good.
-    pub fn give_up(&self, reactor: &Reactor, number: u16) {
-        let Some(armable) = self.find(number) else { return };
+    pub fn give_up(&self, reactor: &Reactor, place: u16) {
+        let Some(armable) = self.find(place) else { return };
         let was_armed = self.armed.get();
         // An unusable descriptor may have left the set by itself.
         let _: std::result::Result<(), Error> = self.stop_using_all(reactor);

@@ -1,6 +1,7 @@
 //! A listening socket of the herd, and what the host wants done with its connections.
 
 use crate::abi::{herd_accept_fn, herd_worker};
+use crate::shm::Steering;
 use crate::sys::Result;
 use crate::sys::address::Address;
 use crate::sys::fork::ForkToken;
@@ -31,8 +32,19 @@ impl Acceptance {
     }
 }
 
+/// How the members of a listener are made.
+pub struct Group<'a> {
+    /// Sockets of a listener: one, or one for each slot.
+    pub size: usize,
+    /// What sends connections to them, if not the kernel's hash.
+    pub steering: Option<&'a Steering>,
+}
+
 pub struct Listener {
-    pub fd: OwnedFd,
+    /// The first is slot 0's. Where each slot has one, it is kept open in every process of the herd:
+    /// the kernel resets what waits at a member when its last descriptor is closed.
+    members: Vec<OwnedFd>,
+    backlog: u32,
     /// As text for messages: where it listens.
     pub name: String,
     pub acceptance: Acceptance,
@@ -45,13 +57,18 @@ impl Listener {
         address: &Address,
         options: &ListenOptions,
         acceptance: Acceptance,
+        group: &Group,
     ) -> Result<Listener> {
         let maker = ForkToken::current()?;
         let fd = socket::listen_on(address, options)?;
         let bound = socket::bound_address(&fd)?;
         let name = bound.as_ref().unwrap_or(address).to_string();
         let file = address.unix_path().and_then(SocketFile::at).map(|file| (file, maker));
-        Ok(Listener { fd, name, acceptance, file })
+        let mut members = vec![fd];
+        if let Some(bound @ Address::Inet(_)) = bound.filter(|_| group.size > 1) {
+            add_members(&mut members, &bound, options, group)?;
+        }
+        Ok(Listener { members, backlog: options.backlog, name, acceptance, file })
     }
 
     /// A listener that the host made: libherd works on a duplicate, the host's stays its own.
@@ -59,8 +76,45 @@ impl Listener {
         let fd = socket::adopt_listener(fd)?;
         let bound = socket::bound_address(&fd)?;
         let name = bound.map_or_else(|| format!("fd {}", fd.as_raw_fd()), |a| a.to_string());
-        Ok(Listener { fd, name, acceptance, file: None })
+        Ok(Listener { members: vec![fd], backlog: 0, name, acceptance, file: None })
     }
+
+    /// The one that every listener has.
+    pub fn fd(&self) -> &OwnedFd {
+        &self.members[0]
+    }
+
+    pub fn members(&self) -> &[OwnedFd] {
+        &self.members
+    }
+
+    /// Has a slot's member listen, if the slot has one of its own.
+    pub fn listen_for(&self, slot: usize) -> Result<()> {
+        match self.members.get(slot).filter(|_| self.members.len() > 1) {
+            Some(member) => socket::start_listening(member, self.backlog),
+            None => Ok(()),
+        }
+    }
+}
+
+/// With the hash, a member listens from when its slot has its first worker on, since the kernel
+/// gives every member that listens its share. The program of `steering` answers with the number of a
+/// slot, which the kernel takes for the place in the order of listening: so all listen, in order.
+fn add_members(
+    members: &mut Vec<OwnedFd>,
+    bound: &Address,
+    options: &ListenOptions,
+    group: &Group,
+) -> Result<()> {
+    socket::open_group(&members[0])?;
+    for _ in 1..group.size {
+        members.push(socket::bind_into_group(bound, options)?);
+    }
+    if let Some(steering) = group.steering {
+        members[1..].iter().try_for_each(|m| socket::start_listening(m, options.backlog))?;
+        steering.attach(&members[0])?;
+    }
+    Ok(())
 }
 
 impl Drop for Listener {

@@ -8,6 +8,8 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 pub struct ListenerTable {
+    /// Sockets that a listener can have.
+    group_size: usize,
     /// None where one was removed.
     listeners: Vec<Option<Arc<Listener>>>,
     /// Whether workers switch several listeners on and off in every turn.
@@ -21,26 +23,35 @@ pub struct ListenerTable {
 pub struct ListenerSet {
     /// In order of their numbers.
     pub listeners: Vec<(u16, Arc<Listener>)>,
+    /// Places that each of them takes in a worker's numbering of sockets.
+    pub group_size: usize,
     /// The set of all, if they are to be armed at once.
     pub all: Option<Arc<Epoll>>,
 }
 
+impl ListenerSet {
+    /// Has the members of a slot listen.
+    pub fn listen_for(&self, slot: usize) -> Result<()> {
+        self.listeners.iter().try_for_each(|(_, listener)| listener.listen_for(slot))
+    }
+}
+
 impl ListenerTable {
-    pub fn new(arms_at_once: bool) -> ListenerTable {
-        ListenerTable { listeners: Vec::new(), arms_at_once, all: None }
+    pub fn new(group_size: usize, arms_at_once: bool) -> ListenerTable {
+        ListenerTable { group_size, listeners: Vec::new(), arms_at_once, all: None }
     }
 
     /// Returns the listener's number.
     pub fn insert(&mut self, listener: Listener) -> Result<usize> {
         let free = self.listeners.iter().position(Option::is_none);
         let number = free.unwrap_or(self.listeners.len());
-        if number >= LISTENER_LIMIT {
+        if (number + 1) * self.group_size > LISTENER_LIMIT {
             return Err(Error::errno(libc::ENOSPC));
         }
         if number == self.listeners.len() {
             self.listeners.push(None);
         }
-        let fd = listener.fd.as_raw_fd();
+        let fd = listener.fd().as_raw_fd();
         self.listeners[number] = Some(Arc::new(listener));
         let extended = match &self.all {
             Some(all) => all.add(fd, epoll::IN, number as u64),
@@ -99,7 +110,7 @@ impl ListenerTable {
         }
         let all = Epoll::new()?;
         for (number, listener) in self.numbered() {
-            all.add(listener.fd.as_raw_fd(), epoll::IN, number.into())?;
+            all.add(listener.fd().as_raw_fd(), epoll::IN, number.into())?;
         }
         Ok(Some(Arc::new(all)))
     }
@@ -115,6 +126,10 @@ impl ListenerTable {
 
     pub fn snapshot(&self) -> ListenerSet {
         let numbered = self.numbered().map(|(number, listener)| (number, listener.clone()));
-        ListenerSet { listeners: numbered.collect(), all: self.all.clone() }
+        ListenerSet {
+            listeners: numbered.collect(),
+            group_size: self.group_size,
+            all: self.all.clone(),
+        }
     }
 }

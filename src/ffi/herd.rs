@@ -22,8 +22,9 @@ use std::ffi::{c_char, c_int, c_void};
 /// or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
 /// HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
 /// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
-/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, and
-/// another with the first listener. Since 0.1.
+/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open,
+/// another with the first listener, and another when connections are steered (`herd_is_steered`).
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
     let create = || -> Result<usize> {
@@ -63,19 +64,31 @@ pub extern "C" fn herd_balance(herd: *const herd) -> c_int {
     with_herd(herd, |handle| Ok(handle.herd.settings.balance.code() as usize))
 }
 
+/// Whether a program in the kernel sends each new connection to the worker that should have it:
+/// in HERD_MODE_REUSEPORT with HERD_BALANCE_SPREAD, where bpf(2) is allowed to the process that calls
+/// `herd_create` (CAP_BPF and CAP_NET_ADMIN, or root). Elsewhere in that mode the kernel's hash places
+/// connections, and the log says why.
+///
+/// Returns 1 or 0. -EINVAL: NULL. Any thread. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
+    with_herd(herd, |handle| Ok(usize::from(handle.herd.steering.is_some())))
+}
+
 /// Listens on `address` for all workers made from now on: "127.0.0.1:80", "[::1]:80", port 0 for a
 /// free one (see `herd_listener_address`), "unix:/path" or "unix:@abstract-name". Host names are not
 /// looked up. The socket is non-blocking, close-on-exec, and reuses the address (SO_REUSEADDR). The
 /// file of a Unix socket that nobody listens on any more is replaced; `herd_destroy` or
 /// `herd_remove_listener` in the same process removes it. `options` may be NULL for the defaults.
 /// Accepted connections go to `accept` with `accept_data`; with NULL the host takes them itself
-/// with `herd_accept`. Call it in the parent, before the workers are made.
+/// with `herd_accept`. Call it in the parent, before the workers are made. In HERD_MODE_REUSEPORT a
+/// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
 ///
 /// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
 /// understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
 /// process exists already and would not see it, or in HERD_MODE_MUTEX a worker of any process (all must
 /// have the same listeners there); other negated errno values from socket(2), bind(2),
-/// listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL. Since 0.1.
+/// listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
     herd: *mut herd,
@@ -102,7 +115,8 @@ pub extern "C" fn herd_listen(
 
 /// Adds a listening socket that the host made: of any family, of a type that has connections. The
 /// library works on a duplicate and sets it non-blocking, which the host's own descriptor shares
-/// (fcntl(2)); the host may keep or close its own. Otherwise as `herd_listen`.
+/// (fcntl(2)); the host may keep or close its own. In HERD_MODE_REUSEPORT all workers share it, as in
+/// HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
 ///
 /// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
 /// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Since 0.1.
@@ -153,13 +167,29 @@ pub extern "C" fn herd_listener_address(
     })
 }
 
-/// The library's descriptor of a listener, to set socket options on. It stays the library's.
+/// The library's descriptor of a listener, to set socket options on. It stays the library's. In
+/// HERD_MODE_REUSEPORT it is that of slot 0; see `herd_slot_listener_fd` for the others.
 ///
 /// Returns the descriptor. -ENOENT: no such listener; -EINVAL: NULL. Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listener_fd(herd: *const herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {
         let fd = handle.herd.listener_fd(listener_number(listener)?)?;
+        Ok(fd as usize)
+    })
+}
+
+/// The library's descriptor of the socket that a listener has for a slot, to set socket options on.
+/// In HERD_MODE_REUSEPORT each slot has its own, but for Unix sockets and those of `herd_add_listener`;
+/// otherwise it is that of `herd_listener_fd`. It stays the library's.
+///
+/// Returns the descriptor. -ENOENT: no such listener; -EINVAL: NULL, or no such slot. Any thread.
+/// Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_slot_listener_fd(herd: *const herd, listener: c_int, slot: c_int) -> c_int {
+    with_herd(herd, |handle| {
+        let slot = usize::try_from(slot).map_err(|_| Error::INVALID)?;
+        let fd = handle.herd.slot_listener_fd(listener_number(listener)?, slot)?;
         Ok(fd as usize)
     })
 }

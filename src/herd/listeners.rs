@@ -2,7 +2,7 @@
 
 use super::Herd;
 use crate::abi::{HERD_LISTEN_DUAL_STACK, herd_listen_options};
-use crate::accept::listener::{Acceptance, Listener};
+use crate::accept::listener::{Acceptance, Group, Listener};
 use crate::accept::listener_table::{ListenerSet, ListenerTable};
 use crate::sys::address::Address;
 use crate::sys::socket::ListenOptions;
@@ -22,7 +22,8 @@ impl Herd {
     ) -> Result<usize> {
         let listener = self.may_change_listeners().and_then(|()| {
             let address = Address::parse(text)?;
-            Listener::listen(&address, &listen_options(options, &address)?, acceptance)
+            let group = Group { size: self.group_size, steering: self.steering.as_ref() };
+            Listener::listen(&address, &listen_options(options, &address)?, acceptance, &group)
         });
         self.insert(listener, format_args!("listen {text}"))
     }
@@ -90,7 +91,14 @@ impl Herd {
     }
 
     pub fn listener_fd(&self, number: usize) -> Result<RawFd> {
-        Ok(self.listener(number)?.fd.as_raw_fd())
+        Ok(self.listener(number)?.fd().as_raw_fd())
+    }
+
+    /// The socket that a listener has for a slot: the only one, if all slots share it.
+    pub fn slot_listener_fd(&self, number: usize, slot: usize) -> Result<RawFd> {
+        self.slot(slot)?;
+        let listener = self.listener(number)?;
+        Ok(listener.members().get(slot).unwrap_or(listener.fd()).as_raw_fd())
     }
 }
 

@@ -5,15 +5,16 @@ mod activation;
 mod listeners;
 mod slots;
 
-use crate::abi::{HERD_MODE_EXCLUSIVE, herd_stats};
+use crate::abi::{HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT, herd_stats};
+use crate::accept::balance::Balance;
 use crate::accept::guard::Guard;
 use crate::accept::listener_table::ListenerTable;
 use crate::log::Log;
 use crate::mode::Mode;
 use crate::reactor::RemoteQueue;
 use crate::settings::Settings;
-use crate::shm::Region;
 use crate::shm::slot::Slot;
+use crate::shm::{Region, Steering};
 use crate::sys::bell::Bell;
 use crate::sys::epoll::Epoll;
 use crate::sys::{Error, Result, epoll};
@@ -45,6 +46,10 @@ pub struct Herd {
     /// Whether workers compete for the lock. With one worker there is nobody to compete with.
     pub has_accept_right: bool,
     kernel_has_exclusive: bool,
+    /// Sockets of a listener on an internet address: one, or one for each slot.
+    pub group_size: usize,
+    /// Sends new connections to the members of a listener; None: the kernel does by itself.
+    pub steering: Option<Steering>,
     pub log: Log,
     pub region: Arc<Region>,
     /// One for each slot, made before the fork so that every worker can ring every other.
@@ -66,22 +71,29 @@ impl Herd {
         let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
         let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
         let has_accept_right = mode == Mode::Mutex && settings.max_workers > 1;
+        let group_size = if mode == Mode::Reuseport { slots } else { 1 };
+        let may_steer = group_size > 1 && matches!(settings.balance, Balance::Spread);
+        let steering = if may_steer { Herd::make_steering(slots, &log) } else { None };
         let herd = Herd {
             mode,
             has_accept_right,
             kernel_has_exclusive,
+            group_size,
+            steering,
             region: Arc::new(region),
             bells,
             remotes: (0..slots).map(|_| Arc::default()).collect(),
             guard,
-            listeners: Mutex::new(ListenerTable::new(has_accept_right)),
+            listeners: Mutex::new(ListenerTable::new(group_size, has_accept_right)),
             known_changes: AtomicU64::new(0),
             settings,
             log,
         };
         let balance = herd.settings.balance;
-        herd.log.info(format_args!("mode {mode}, balance {balance}, {slots} slots"));
-        if herd.settings.wished_mode == HERD_MODE_EXCLUSIVE && mode != Mode::Exclusive {
+        let how = if herd.steering.is_some() { ", steered" } else { "" };
+        herd.log.info(format_args!("mode {mode}{how}, balance {balance}, {slots} slots"));
+        let rests_on_exclusive = [HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT];
+        if rests_on_exclusive.contains(&herd.settings.wished_mode) && mode == Mode::Mutex {
             herd.log.warning(format_args!("no EPOLLEXCLUSIVE here: mode {mode} instead"));
         }
         Ok(herd)
@@ -95,6 +107,17 @@ impl Herd {
         let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
         let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us)?;
         Ok((region, bells, guard))
+    }
+
+    /// None where this is not allowed or not known: that is no reason not to go on without.
+    fn make_steering(slots: usize, log: &Log) -> Option<Steering> {
+        let mut complaint = String::new();
+        let made = Steering::new(slots, &mut complaint);
+        made.inspect_err(|error| {
+            let hash = "the kernel's hash places connections";
+            log.warning(format_args!("create: bpf: {error}: {hash} {complaint}"));
+        })
+        .ok()
     }
 
     /// Whether workers tell each other who should accept.

@@ -57,6 +57,10 @@ impl Herd {
         }
         let claim = slot.try_claim(std::process::id());
         if claim.is_some() {
+            if let Some(steering) = &self.steering {
+                // What was on its way to the slot before is not this worker's.
+                steering.settle_first(number.into(), steering.steered(number.into()));
+            }
             let remote = &self.remotes[usize::from(number)];
             remote.requests.store(0, SeqCst);
             remote.posted.forget();
@@ -67,6 +71,7 @@ impl Herd {
     /// Gives a slot of this process back.
     pub fn free_slot(&self, number: u16, claim: Claim) {
         let index = usize::from(number);
+        self.steer_away_from(number);
         self.region.slots()[index].free(claim);
         let _ = record_lock::release(self.region.file(), index);
         self.remotes[index].owner.store(0, SeqCst);
@@ -90,7 +95,17 @@ impl Herd {
         if word.holder() == Some(number) {
             self.region.lock.release(word);
         }
+        if slot.claim() == claim {
+            self.steer_away_from(number);
+        }
         slot.reap(claim)
+    }
+
+    /// A new owner could come in between: then it is steered to again at its next turn.
+    fn steer_away_from(&self, number: u16) {
+        if let Some(steering) = &self.steering {
+            steering.withdraw(number.into());
+        }
     }
 
     /// Frees what dead workers left: the accept right, their slots and their load. If there were

@@ -13,6 +13,8 @@ pub enum Mode {
     Mutex,
     /// Every worker's listeners are armed, and the kernel's wait queue is the accept right.
     Exclusive,
+    /// The same, with a listening socket for each slot: its worker is the first in the queue.
+    Reuseport,
 }
 
 impl Mode {
@@ -20,9 +22,12 @@ impl Mode {
     pub fn resolve(wish: u32, kernel_has_exclusive: bool) -> Result<Mode> {
         match wish {
             HERD_MODE_AUTO | HERD_MODE_EXCLUSIVE if kernel_has_exclusive => Ok(Mode::Exclusive),
-            HERD_MODE_AUTO | HERD_MODE_EXCLUSIVE | HERD_MODE_MUTEX => Ok(Mode::Mutex),
+            HERD_MODE_REUSEPORT if kernel_has_exclusive => Ok(Mode::Reuseport),
+            HERD_MODE_AUTO | HERD_MODE_EXCLUSIVE | HERD_MODE_REUSEPORT | HERD_MODE_MUTEX => {
+                Ok(Mode::Mutex)
+            }
             HERD_MODE_SHARED => Ok(Mode::Shared),
-            HERD_MODE_REUSEPORT | HERD_MODE_HANDOFF => Err(Error::MODE),
+            HERD_MODE_HANDOFF => Err(Error::MODE),
             _ => Err(Error::INVALID),
         }
     }
@@ -32,6 +37,7 @@ impl Mode {
             Mode::Shared => HERD_MODE_SHARED,
             Mode::Mutex => HERD_MODE_MUTEX,
             Mode::Exclusive => HERD_MODE_EXCLUSIVE,
+            Mode::Reuseport => HERD_MODE_REUSEPORT,
         }
     }
 
@@ -39,7 +45,7 @@ impl Mode {
     pub fn listener_events(self) -> u32 {
         match self {
             Mode::Shared | Mode::Mutex => epoll::IN,
-            Mode::Exclusive => epoll::IN | epoll::EXCLUSIVE,
+            Mode::Exclusive | Mode::Reuseport => epoll::IN | epoll::EXCLUSIVE,
         }
     }
 }
@@ -50,6 +56,7 @@ impl fmt::Display for Mode {
             Mode::Shared => "shared",
             Mode::Mutex => "mutex",
             Mode::Exclusive => "exclusive",
+            Mode::Reuseport => "reuseport",
         })
     }
 }
@@ -67,7 +74,8 @@ mod tests {
             (HERD_MODE_EXCLUSIVE, false, Ok(Mode::Mutex)),
             (HERD_MODE_MUTEX, true, Ok(Mode::Mutex)),
             (HERD_MODE_SHARED, true, Ok(Mode::Shared)),
-            (HERD_MODE_REUSEPORT, true, Err(Error::MODE)),
+            (HERD_MODE_REUSEPORT, true, Ok(Mode::Reuseport)),
+            (HERD_MODE_REUSEPORT, false, Ok(Mode::Mutex)),
             (HERD_MODE_HANDOFF, true, Err(Error::MODE)),
             (6, true, Err(Error::INVALID)),
         ];

@@ -24,6 +24,8 @@ pub struct Header {
     pub guard: GuardLine,
     /// Number of changes of the herd's listeners, by whatever process.
     pub listener_changes: AtomicU64,
+    /// Times that a worker has armed its own members, of all workers.
+    pub homecomings: AtomicU64,
 }
 
 // loom's atomics have another size, and never lie in shared memory.

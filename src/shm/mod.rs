@@ -5,5 +5,7 @@ pub mod layout;
 pub mod lock;
 pub mod region;
 pub mod slot;
+pub mod steering;
 
 pub use region::{Part, Region};
+pub use steering::Steering;

@@ -91,6 +91,8 @@ pub struct Slot {
     /// Times the slot was freed for a dead owner. Written by whoever found it dead.
     reaps: AtomicU64,
     pub counters: Counters,
+    /// Times that an owner has armed the slot's own members (REUSEPORT).
+    homecomings: AtomicU64,
 }
 
 impl Slot {
@@ -178,6 +180,14 @@ impl Slot {
     /// The figure that workers are compared by.
     pub fn load(&self) -> u64 {
         self.host_load.load(Relaxed).checked_sub(1).unwrap_or_else(|| self.open())
+    }
+
+    pub fn homecomings(&self) -> u64 {
+        self.homecomings.load(SeqCst)
+    }
+
+    pub fn count_homecoming(&self) {
+        self.homecomings.store(self.homecomings() + 1, SeqCst);
     }
 
     pub fn reaps(&self) -> u64 {

@@ -4,6 +4,7 @@
 pub mod activation;
 pub mod address;
 pub mod bell;
+pub mod bpf;
 pub mod clock;
 pub mod epoll;
 pub mod error;

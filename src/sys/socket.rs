@@ -5,7 +5,7 @@ use super::check;
 use super::error::{Error, Result};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
-use nix::sys::socket::sockopt::{AcceptConn, Ipv6V6Only, ReuseAddr};
+use nix::sys::socket::sockopt::{AcceptConn, Ipv6V6Only, ReuseAddr, ReusePort};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname,
     getsockopt, listen, setsockopt, socket,
@@ -22,8 +22,8 @@ pub struct ListenOptions {
     pub unix_mode: Option<u32>,
 }
 
-/// Makes a listening socket, non-blocking and close-on-exec.
-pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
+/// A socket for `listen_on`, with the options that bind(2) looks at.
+fn unbound(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let fd = socket(address.family(), SockType::Stream, flags, None)?;
     if let Address::Inet(inet) = address {
@@ -34,6 +34,12 @@ pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> 
             setsockopt(&fd, Ipv6V6Only, &!options.dual_stack)?;
         }
     }
+    Ok(fd)
+}
+
+/// Makes a listening socket, non-blocking and close-on-exec.
+pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
+    let fd = unbound(address, options)?;
     let name = address.to_socket_address()?;
     match bind(fd.as_raw_fd(), &*name) {
         Err(Errno::EADDRINUSE) if remove_stale_unix_socket(address) => {
@@ -46,9 +52,7 @@ pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> 
             let permissions = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(path, permissions).map_err(io_error)?;
         }
-        let backlog = options.backlog.min(i32::MAX as u32) as i32;
-        // Above somaxconn nix refuses what the kernel would quietly lower.
-        Ok(listen(&fd, Backlog::new(backlog).unwrap_or(Backlog::MAXCONN))?)
+        start_listening(&fd, options.backlog)
     };
     finish().inspect_err(|_| {
         if let Some(path) = address.unix_path() {
@@ -56,6 +60,35 @@ pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> 
         }
     })?;
     Ok(fd)
+}
+
+/// Has a bound socket listen. One that listens already gets the backlog.
+pub fn start_listening(fd: &OwnedFd, backlog: u32) -> Result<()> {
+    let backlog = backlog.min(i32::MAX as u32) as i32;
+    // Above somaxconn nix refuses what the kernel would quietly lower.
+    Ok(listen(fd, Backlog::new(backlog).unwrap_or(Backlog::MAXCONN))?)
+}
+
+/// Lets other sockets of this user be bound to the address of `first`, which listens there already.
+/// Not before: of two servers that start at the same moment with SO_REUSEPORT, the second would
+/// quietly get a part of the first one's connections, where it must learn that the address is in
+/// use (inet_csk_bind_conflict looks at the flag when the other is bound).
+pub fn open_group(first: &OwnedFd) -> Result<()> {
+    Ok(setsockopt(first, ReusePort, &true)?)
+}
+
+/// Makes a socket that is bound to an address whose group is open. It joins the group, and gets
+/// connections, when it listens (inet_reuseport_add_sock).
+pub fn bind_into_group(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
+    let fd = unbound(address, options)?;
+    setsockopt(&fd, ReusePort, &true)?;
+    bind(fd.as_raw_fd(), &*address.to_socket_address()?)?;
+    Ok(fd)
+}
+
+/// Whether a socket listens.
+pub fn listens(fd: &OwnedFd) -> Result<bool> {
+    Ok(getsockopt(fd, AcceptConn)?)
 }
 
 /// Removes a Unix socket's file that nobody listens on any more: what a crashed server leaves

@@ -125,7 +125,7 @@ impl Worker {
         let Some(asked) = self.conduct.take(|own| &mut own.asked) else { return Ok(()) };
         if self.herd.is_coordinated() && self.arming.connection_waits()? {
             self.arming.disarm(&self.reactor)?;
-            self.arming.arm(&self.reactor)?;
+            self.arm()?;
             count(&self.counters().blind_accepts, 1);
             count(&self.counters().guard_useful, u64::from(asked == Asked::ByGuard));
         }

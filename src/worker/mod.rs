@@ -6,6 +6,7 @@
 mod conduct;
 mod guarding;
 mod handover;
+mod home;
 mod right;
 mod turn;
 
@@ -26,6 +27,7 @@ use crate::sys::clock::now_us;
 use crate::sys::fork::ForkToken;
 use crate::sys::{Error, Result, epoll};
 use conduct::ConductCell;
+use home::Home;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -70,7 +72,9 @@ pub struct Worker {
     turn_began_us: Cell<u64>,
     last_accept_us: Cell<u64>,
     accept_gap_us: Cell<u64>,
+    /// The place of the socket that it last accepted from.
     accepted_from: Cell<u16>,
+    home: Home,
     woken_by_listener: Cell<bool>,
     accepted_in_turn: Cell<u32>,
     in_loop: Cell<bool>,
@@ -98,11 +102,16 @@ impl Worker {
         let settings = &herd.settings;
         let process = ForkToken::current()?;
         let listeners = herd.listeners()?;
-        let acceptor = Acceptor::new(listeners.listeners.len(), settings.accept_batch)?;
         let (slot, claim) = herd.claim_slot(slot)?;
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
-        let reactor = Reactor::new(slot + 1, expected);
-        let reactor = reactor.inspect_err(|_| herd.free_slot(slot, claim))?;
+        let made = listeners
+            .listen_for(slot.into())
+            .map(|()| Arming::new(listeners, herd.mode.listener_events(), settings.max_workers))
+            .and_then(|arming| {
+                let acceptor = Acceptor::new(arming.count(), settings.accept_batch)?;
+                Ok((Reactor::new(slot + 1, expected)?, arming, acceptor))
+            });
+        let (reactor, arming, acceptor) = made.inspect_err(|_| herd.free_slot(slot, claim))?;
         // From here on dropping the worker gives the slot back.
         let worker = Worker {
             herd: herd.clone(),
@@ -114,7 +123,7 @@ impl Worker {
             process,
             handle: handle_of(slot),
             reactor,
-            arming: Arming::new(listeners, herd.mode.listener_events(), settings.max_workers),
+            arming,
             acceptor,
             gate: herd.has_accept_right.then(|| Gate::new(slot)),
             neighbours: Neighbours::of_worker(slot),
@@ -125,6 +134,7 @@ impl Worker {
             last_accept_us: Cell::new(0),
             accept_gap_us: Cell::new(1_000_000),
             accepted_from: Cell::new(0),
+            home: Home::default(),
             woken_by_listener: Cell::new(false),
             accepted_in_turn: Cell::new(0),
             in_loop: Cell::new(false),
@@ -250,17 +260,20 @@ impl Worker {
         if open >= self.capacity() {
             self.conduct.look_closer();
         }
+        self.publish();
     }
 
     pub fn connection_closed(&self) -> Result<()> {
         let open = self.my_slot().open().checked_sub(1).ok_or(Error::errno(libc::ERANGE))?;
         self.my_slot().set_open(open);
         count(&self.counters().closed, 1);
+        self.publish();
         Ok(())
     }
 
     pub fn set_load(&self, load: Option<u64>) {
         self.my_slot().set_host_load(load);
+        self.publish();
     }
 
     pub fn connections_open(&self) -> u64 {

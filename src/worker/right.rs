@@ -104,7 +104,7 @@ impl Worker {
             return Ok(false);
         }
         // Lock and registration are one step: without the listeners the right is not kept.
-        if let Err(error) = self.arming.arm(&self.reactor) {
+        if let Err(error) = self.arm().and_then(|()| self.make_way()) {
             return self.cannot_watch(error);
         }
         match self.gate {
@@ -193,7 +193,7 @@ impl Worker {
         self.release();
         if stance == Stance::Refuse {
             self.conduct.change(|own| own.willing = false);
-            self.my_slot().set_state(State::Resting);
+            self.set_state(State::Resting);
             if self.conduct.take(|own| &mut own.watches_guard) {
                 for fd in self.herd.guard.fds() {
                     self.reactor.unwatch(fd)?;
@@ -210,7 +210,7 @@ impl Worker {
 
     pub fn enable_accept(&self) -> Result<()> {
         self.check_slot()?;
-        self.arming.arm(&self.reactor)
+        self.arm()
     }
 
     pub fn disable_accept(&self) -> Result<()> {

@@ -86,11 +86,11 @@ impl Worker {
             Source::Bell => {}
             Source::Guard => guard_ticked = true,
             Source::Listeners => listeners_ready = true,
-            Source::Listener(number) => self.acceptor.set_ready(number),
+            Source::Listener(place) => self.acceptor.set_ready(place),
         });
         self.has_woken.set(false);
         if self.conduct.get().willing {
-            self.my_slot().set_state(State::Busy);
+            self.set_state(State::Busy);
         }
         if self.my_slot().take_asked() {
             self.conduct.change(|own| own.asked = Some(Asked::ByBell));
@@ -117,6 +117,9 @@ impl Worker {
         self.woken_by_listener.set(self.woken_by_listener.get() || listeners > 0);
         if self.herd.is_coordinated() {
             self.mind_guard(guard_ticked)?;
+        }
+        if listeners == 0 {
+            self.forget_lost(self.turn_began_us.get());
         }
         Ok(arrived.host + listeners)
     }
@@ -150,7 +153,7 @@ impl Worker {
     fn announce_idle(&self) -> Result<bool> {
         if self.gate.is_none() {
             if self.conduct.get().willing {
-                self.my_slot().set_state(State::Idle);
+                self.set_state(State::Idle);
             }
             return Ok(true);
         }
@@ -212,8 +215,8 @@ impl Worker {
         if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
             return Ok(kept);
         }
-        let is_pulled = |number| {
-            self.arming.listener(number).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
+        let is_pulled = |place| {
+            self.arming.listener(place).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
         };
         self.accept_one(is_pulled)?.ok_or(Error::AGAIN)
     }
@@ -226,7 +229,8 @@ impl Worker {
         match self.acceptor.accept_one(&self.arming, self.counters(), eligible) {
             Ok(accepted) => {
                 count(&self.counters().accepted, 1);
-                self.note_accept(accepted.listener);
+                self.note_accept(accepted.place);
+                self.note_arrival(accepted.place);
                 self.connection_opened();
                 Ok(Some(accepted))
             }
@@ -235,18 +239,19 @@ impl Worker {
                 self.back_off("accept", error);
                 Ok(None)
             }
-            Err(NoConnection::Fatal { listener, error }) => {
-                let name = self.arming.listener(listener).map_or("", |l| l.name.as_str());
+            Err(NoConnection::Fatal { place, error }) => {
+                let name = self.arming.listener(place).map_or("", |l| l.name.as_str());
                 let slot = self.slot;
                 self.herd.log.error(format_args!("slot {slot}: accept from {name}: {error}"));
-                self.arming.give_up(&self.reactor, listener);
+                self.arming.give_up(&self.reactor, place);
+                self.come_home();
                 Err(error)
             }
         }
     }
 
-    fn note_accept(&self, listener: u16) {
-        self.accepted_from.set(listener);
+    fn note_accept(&self, place: u16) {
+        self.accepted_from.set(place);
         if self.accepted_in_turn.replace(self.accepted_in_turn.get() + 1) == 0 {
             // A mean over about the last eight turns that accepted.
             let now_us = self.turn_began_us.get();

@@ -1,0 +1,192 @@
+//! Steering: which member of a SO_REUSEPORT group gets a new connection. The workers say in a BPF map
+//! how they stand, with plain stores to memory that they have mapped, and a BPF program at the group
+//! reads it for each connection: idle first, then least loaded. It knows slots by their numbers, and
+//! no sockets beyond attaching the program.
+
+use super::slot::State;
+use crate::atomics::{AtomicU64, Ordering::Relaxed};
+use crate::sys::Result;
+use crate::sys::bpf::{self, Instruction};
+use memmap2::MmapRaw;
+use std::mem::{offset_of, size_of};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::slice;
+
+/// What the program knows of a slot: two lines of the cache, as everything that is written often.
+#[repr(C, align(128))]
+struct Line {
+    /// The worker's `standing`, stored by its owner.
+    standing: AtomicU64,
+    /// Connections that the program has sent there.
+    steered: AtomicU64,
+    /// Those of them that are no longer on their way: accepted, or lost. Never above `steered`.
+    settled: AtomicU64,
+}
+
+const LINE_SHIFT: i32 = 7;
+const _: () = assert!(size_of::<Line>() == 1 << LINE_SHIFT);
+
+/// Slot numbers have this many bits in what the program compares.
+const SLOT_BITS: u32 = 16;
+/// The load in a standing; what is above it is the worker's kind.
+const LOAD_BITS: u32 = 40;
+/// A standing that is never chosen: no worker, or one that does not accept.
+const ABSENT: u64 = 0xff << LOAD_BITS;
+
+/// The smaller, the better: idle before busy, then by load. A load that needs more bits counts as
+/// the largest that leaves room for the connections on their way.
+fn standing(state: State, load: u64) -> u64 {
+    let kind: u64 = match state {
+        State::Idle => 0,
+        State::Busy => 1,
+        State::Resting => return ABSENT,
+    };
+    kind << LOAD_BITS | load.min(1 << (LOAD_BITS - 1))
+}
+
+pub struct Steering {
+    lines: MmapRaw,
+    slots: usize,
+    program: OwnedFd,
+}
+
+impl Steering {
+    /// An error: the kernel, or who confines this process, does not let it. `complaint` gets what the
+    /// kernel's verifier says beyond that.
+    pub fn new(slots: usize, complaint: &mut String) -> Result<Steering> {
+        let (map, lines) = bpf::map_array(slots * size_of::<Line>())?;
+        assert!((lines.as_ptr() as usize).is_multiple_of(align_of::<Line>()));
+        let program = bpf::load_selector(&selector(&map, slots), complaint)?;
+        let steering = Steering { lines, slots, program };
+        (0..slots).for_each(|slot| steering.withdraw(slot));
+        Ok(steering)
+    }
+
+    /// `member` is one of a listener's members; the first to listen is slot 0's, the next slot 1's.
+    pub fn attach(&self, member: &OwnedFd) -> Result<()> {
+        bpf::attach_selector(member, &self.program)
+    }
+
+    fn line(&self, slot: usize) -> &Line {
+        // SAFETY: the mapping holds `slots` lines, aligned, made of atomics only, and lives as long
+        // as self.
+        let lines =
+            unsafe { slice::from_raw_parts(self.lines.as_ptr().cast::<Line>(), self.slots) };
+        &lines[slot]
+    }
+
+    /// Says how the slot's worker stands.
+    pub fn publish(&self, slot: usize, state: State, load: u64) {
+        self.line(slot).standing.store(standing(state, load), Relaxed);
+    }
+
+    /// The slot has no worker any more.
+    pub fn withdraw(&self, slot: usize) {
+        self.line(slot).standing.store(ABSENT, Relaxed);
+    }
+
+    /// Connections that were sent to the slot so far.
+    pub fn steered(&self, slot: usize) -> u64 {
+        self.line(slot).steered.load(Relaxed)
+    }
+
+    /// A connection was accepted from the slot's member, by whomever. What the program did not send
+    /// there has no place in the sum.
+    pub fn settle_one(&self, slot: usize) {
+        let line = self.line(slot);
+        let most = self.steered(slot);
+        let one_more = |settled| Some(settled + 1).filter(|&settled| settled <= most);
+        let _ = line.settled.fetch_update(Relaxed, Relaxed, one_more);
+    }
+
+    /// Of the first `count` connections that were sent to the slot none is on its way any more:
+    /// what was not accepted has never been completed by its client.
+    pub fn settle_first(&self, slot: usize, count: u64) {
+        self.line(slot).settled.fetch_max(count, Relaxed);
+    }
+}
+
+/// The program: compares what each slot's line says and answers with the number of the best, which is
+/// its member's index in the group. Above all members: nobody accepts, and the kernel's hash decides
+/// (reuseport_select_sock in net/core/sock_reuseport.c).
+///
+/// ```text
+///     for slot in 0..slots:
+///         key = (standing + steered - settled) << 16 | slot
+///         best = min(best, key)
+///     if best says absent: return -1
+///     steered[best & 0xffff] += 1
+///     return best & 0xffff
+/// ```
+///
+/// What is counted in `steered` and not settled keeps a burst from going to one worker, which could
+/// not say so before it has run.
+fn selector(map: &OwnedFd, slots: usize) -> Vec<Instruction> {
+    const LOAD: u8 = 0x79; // to = *(u64 *)(from + offset)
+    const LOAD_MAP_VALUE: u8 = 0x18; // to = address in the value of map `immediate`, two places long
+    const ATOMIC_ADD: u8 = 0xdb; // *(u64 *)(to + offset) += from
+    const ADD: u8 = 0x0f;
+    const ADD_NUMBER: u8 = 0x07;
+    const SUBTRACT: u8 = 0x1f;
+    const OR: u8 = 0x4f;
+    const AND_NUMBER: u8 = 0x57;
+    const SHIFT_LEFT: u8 = 0x67;
+    const SHIFT_RIGHT: u8 = 0x77;
+    const MOVE: u8 = 0xbf;
+    const MOVE_NUMBER: u8 = 0xb7;
+    const JUMP_IF_EQUAL: u8 = 0x15;
+    const JUMP_IF_NOT_BELOW: u8 = 0x3d; // unsigned, two registers
+    const JUMP_IF_NOT_BELOW_NUMBER: u8 = 0x35;
+    const JUMP_IF_BELOW_NUMBER: u8 = 0xa5;
+    const EXIT: u8 = 0x95;
+    const FROM_VALUE: u8 = 2; // BPF_PSEUDO_MAP_VALUE
+    const ANSWER: u8 = 0;
+    const SLOT: u8 = 1;
+    const LINE: u8 = 2;
+    const KEY: u8 = 3;
+    const OTHER: u8 = 4;
+    const BEST: u8 = 5;
+
+    let member = |offset: usize| offset as i16;
+    let [standing, steered, settled] = [
+        member(offset_of!(Line, standing)),
+        member(offset_of!(Line, steered)),
+        member(offset_of!(Line, settled)),
+    ];
+    let (fd, slots, i) = (map.as_raw_fd(), slots as i32, Instruction::new);
+    vec![
+        i(LOAD_MAP_VALUE, LINE, FROM_VALUE, 0, fd),
+        i(0, 0, 0, 0, 0),
+        i(MOVE_NUMBER, SLOT, 0, 0, 0),
+        i(MOVE_NUMBER, BEST, 0, 0, -1),
+        // The loop, which the verifier follows through all its passes (Linux 5.3).
+        i(LOAD, KEY, LINE, standing, 0),
+        i(LOAD, OTHER, LINE, settled, 0),
+        i(SUBTRACT, KEY, OTHER, 0, 0),
+        i(LOAD, OTHER, LINE, steered, 0),
+        i(ADD, KEY, OTHER, 0, 0),
+        i(SHIFT_LEFT, KEY, 0, 0, SLOT_BITS as i32),
+        i(OR, KEY, SLOT, 0, 0),
+        i(JUMP_IF_NOT_BELOW, KEY, BEST, 1, 0),
+        i(MOVE, BEST, KEY, 0, 0),
+        i(ADD_NUMBER, LINE, 0, 0, 1 << LINE_SHIFT),
+        i(ADD_NUMBER, SLOT, 0, 0, 1),
+        i(JUMP_IF_BELOW_NUMBER, SLOT, 0, -12, slots),
+        i(MOVE, KEY, BEST, 0, 0),
+        i(SHIFT_RIGHT, KEY, 0, 0, (LOAD_BITS + SLOT_BITS) as i32),
+        i(JUMP_IF_EQUAL, KEY, 0, 10, (ABSENT >> LOAD_BITS) as i32),
+        i(AND_NUMBER, BEST, 0, 0, (1 << SLOT_BITS) - 1),
+        // Always below; the verifier cannot know.
+        i(JUMP_IF_NOT_BELOW_NUMBER, BEST, 0, 8, slots),
+        i(MOVE, ANSWER, BEST, 0, 0),
+        i(LOAD_MAP_VALUE, LINE, FROM_VALUE, 0, fd),
+        i(0, 0, 0, 0, 0),
+        i(SHIFT_LEFT, BEST, 0, 0, LINE_SHIFT),
+        i(ADD, LINE, BEST, 0, 0),
+        i(MOVE_NUMBER, OTHER, 0, 0, 1),
+        i(ATOMIC_ADD, LINE, OTHER, steered, 0),
+        i(EXIT, 0, 0, 0, 0),
+        i(MOVE_NUMBER, ANSWER, 0, 0, -1),
+        i(EXIT, 0, 0, 0, 0),
+    ]
+}

@@ -1,0 +1,99 @@
+//! A worker and its own members in HERD_MODE_REUSEPORT: being the first in their wait queues, being
+//! behind the others' owners in theirs, and telling the program that steers how it stands.
+
+use super::Worker;
+use crate::herd::Herd;
+use crate::shm::slot::State;
+use crate::sys::Result;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// A connection that was steered here this long ago and has not come was given up by its client.
+const LOST_AFTER_US: u64 = 1_000_000;
+
+/// What a worker remembers of its and the others' homes.
+#[derive(Default)]
+pub(super) struct Home {
+    /// Has armed its own members before: the others know of them.
+    is_known: Cell<bool>,
+    /// The homecomings of all workers that it has made way for.
+    made_way_for: Cell<u64>,
+    /// Connections that had been steered here at a time, and that time.
+    steered: Cell<u64>,
+    steered_at_us: Cell<u64>,
+}
+
+impl Worker {
+    /// Adds the listeners to the epoll set. A member of one's own gets its worker at the end of its
+    /// wait queue by that, so the others are told to get behind it.
+    pub(super) fn arm(&self) -> Result<()> {
+        if self.arming.arm(&self.reactor)? {
+            self.come_home();
+        }
+        Ok(())
+    }
+
+    pub(super) fn come_home(&self) {
+        let Herd { region, bells, group_size, .. } = &*self.herd;
+        if *group_size == 1 {
+            return;
+        }
+        self.my_slot().count_homecoming();
+        region.homecomings.fetch_add(1, SeqCst);
+        // They may sleep, and the member may listen only since now.
+        if !self.home.is_known.replace(true) {
+            bells.iter().for_each(|bell| bell.ring());
+        }
+    }
+
+    /// Gets behind the owners that have come home since the last time: one load, if none has.
+    pub(super) fn make_way(&self) -> Result<()> {
+        let Herd { region, .. } = &*self.herd;
+        let all = region.homecomings.load(SeqCst);
+        if self.home.made_way_for.get() == all {
+            return Ok(());
+        }
+        let of_slot = |slot: usize| region.slots()[slot].homecomings();
+        self.arming.make_way(&self.reactor, self.slot.into(), of_slot)?;
+        self.home.made_way_for.set(all);
+        Ok(())
+    }
+
+    pub(super) fn set_state(&self, state: State) {
+        self.my_slot().set_state(state);
+        self.publish();
+    }
+
+    /// Tells the program that steers how this worker stands.
+    pub(super) fn publish(&self) {
+        if let Some(steering) = &self.herd.steering {
+            steering.publish(self.slot.into(), self.my_slot().state(), self.my_slot().load());
+        }
+    }
+
+    /// A connection was accepted from the socket at `place`: it is not on its way any more.
+    pub(super) fn note_arrival(&self, place: u16) {
+        if let Some(steering) = &self.herd.steering
+            && let Some(owner) = self.arming.home_of(place)
+        {
+            steering.settle_one(owner);
+        }
+    }
+
+    /// With nothing to accept: connections that were steered here long since and are not there have
+    /// never been completed, such as a SYN flood's. They must not count as this worker's load.
+    pub(super) fn forget_lost(&self, now_us: u64) {
+        let Some(steering) = &self.herd.steering else { return };
+        let home = &self.home;
+        if now_us >= home.steered_at_us.get() + LOST_AFTER_US {
+            let slot = usize::from(self.slot);
+            steering.settle_first(slot, home.steered.replace(steering.steered(slot)));
+            home.steered_at_us.set(now_us);
+        }
+    }
+
+    /// Whether the program sees to it that this worker does not get too much from `place`.
+    pub(super) fn is_steered_to(&self, place: u16) -> bool {
+        self.herd.steering.is_some() && self.arming.home_of(place) == Some(self.slot.into())
+    }
+}

@@ -4,7 +4,6 @@
 
 use super::listener::Listener;
 use super::listener_table::ListenerSet;
-use super::neighbours::Lookout;
 use crate::reactor::{Reactor, Source};
 use crate::sys::epoll::{self, Epoll};
 use crate::sys::socket::{any_readable, listens};
@@ -35,8 +34,8 @@ struct Armable {
     homecomings: Cell<u64>,
     /// accept4(2) said that it cannot be used: it stays out of the set.
     failed: Cell<bool>,
-    /// When to look for a worker that should be before this one in the listener's wait queue.
-    lookout: Lookout,
+    /// The last decision to let others come first that it was moved for.
+    yielded: Cell<u64>,
 }
 
 impl Armable {
@@ -62,6 +61,8 @@ pub struct Arming {
     masks_all: bool,
     all_is_masked: Cell<bool>,
     armed: Cell<bool>,
+    /// Decisions to let others come first in the wait queues.
+    yielded: Cell<u64>,
 }
 
 impl Arming {
@@ -77,7 +78,7 @@ impl Arming {
                     listens: Cell::new(listens(fd).unwrap_or(true)),
                     homecomings: Cell::new(0),
                     failed: Cell::new(false),
-                    lookout: Lookout::default(),
+                    yielded: Cell::new(0),
                 });
             }
         }
@@ -88,6 +89,7 @@ impl Arming {
             masks_all: max_workers <= MASKING_WORKERS_MAX,
             all_is_masked: Cell::new(false),
             armed: Cell::new(false),
+            yielded: Cell::new(0),
         }
     }
 
@@ -205,9 +207,17 @@ impl Arming {
         }
     }
 
-    /// When to look for a worker that should accept from this listener instead.
-    pub fn lookout(&self, place: u16) -> Option<&Lookout> {
-        self.find(place).map(|armable| &armable.lookout)
+    /// Others should come first in the wait queues of all listeners.
+    pub fn yield_all(&self) {
+        self.yielded.set(self.yielded.get() + 1);
+    }
+
+    /// Whether this worker is to move to the end in the wait queue of the socket at a place, from which
+    /// it has just accepted. It moves in a queue when that brings it a connection, and not in all of
+    /// them when it decides: that would cost two calls for each.
+    pub fn takes_yield(&self, place: u16) -> bool {
+        let decided = self.yielded.get();
+        self.find(place).is_some_and(|armable| armable.yielded.replace(decided) != decided)
     }
 
     /// Moves this worker to the end of a listener's wait queue, where EPOLL_CTL_ADD puts it

@@ -55,15 +55,17 @@ impl Worker {
             }
         } else {
             let place = self.accepted_from.get();
-            let Some(lookout) = self.arming.lookout(place) else { return Ok(()) };
             if self.is_steered_to(place) {
                 return Ok(());
             }
             let find = || self.neighbours.least_accepting(region.slots());
             let is_full_enough =
                 matches!(balance, Balance::Pack) && self.conduct.get().accept_disabled > 0;
-            if is_full_enough || lookout.look(balance, load, Cost::Reorder, find).is_some() {
-                lookout.comes_last(load);
+            if is_full_enough || self.lookout.look(balance, load, Cost::Reorder, find).is_some() {
+                self.lookout.comes_last(load);
+                self.arming.yield_all();
+            }
+            if self.arming.takes_yield(place) {
                 self.arming.move_to_end(&self.reactor, place)?;
                 count(&self.counters().reorders, 1);
             }

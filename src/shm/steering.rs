@@ -190,3 +190,116 @@ fn selector(map: &OwnedFd, slots: usize) -> Vec<Instruction> {
         i(EXIT, 0, 0, 0, 0),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::address::Address;
+    use crate::sys::socket::{self, ListenOptions, bound_address};
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn the_smaller_standing_is_the_better_worker() {
+        let order = [
+            standing(State::Idle, 0),
+            standing(State::Idle, 1),
+            standing(State::Idle, u64::MAX),
+            standing(State::Busy, 0),
+            standing(State::Busy, 7),
+            standing(State::Busy, u64::MAX),
+            standing(State::Resting, 0),
+        ];
+        assert!(order.is_sorted_by(|a, b| a < b), "{order:x?}");
+        assert_eq!(standing(State::Resting, 5), ABSENT);
+    }
+
+    struct Group {
+        steering: Steering,
+        members: Vec<TcpListener>,
+        clients: Vec<TcpStream>,
+    }
+
+    impl Group {
+        /// None: bpf(2) is refused here.
+        fn new(size: usize) -> Option<Group> {
+            let mut complaint = String::new();
+            let steering = match Steering::new(size, &mut complaint) {
+                Ok(steering) => steering,
+                Err(error) => {
+                    assert_eq!(complaint, "", "{error}");
+                    eprintln!("not tested, bpf: {error}");
+                    return None;
+                }
+            };
+            let options = ListenOptions { backlog: 64, dual_stack: false, unix_mode: None };
+            let any_port = Address::parse("127.0.0.1:0").unwrap();
+            let first = socket::listen_on(&any_port, &options).unwrap();
+            let address = bound_address(&first).unwrap().unwrap();
+            socket::open_group(&first).unwrap();
+            let mut members = vec![first];
+            for _ in 1..size {
+                let member = socket::bind_into_group(&address, &options).unwrap();
+                socket::start_listening(&member, options.backlog).unwrap();
+                members.push(member);
+            }
+            steering.attach(&members[0]).unwrap();
+            let members = members.into_iter().map(TcpListener::from).collect();
+            Some(Group { steering, members, clients: Vec::new() })
+        }
+
+        /// The slot that a new connection goes to.
+        fn next(&mut self) -> usize {
+            let address = self.members[0].local_addr().unwrap();
+            self.clients.push(TcpStream::connect(address).unwrap());
+            self.members.iter().position(|member| member.accept().is_ok()).unwrap()
+        }
+    }
+
+    #[test]
+    fn the_program_sends_to_the_idle_first_then_to_the_least_loaded() {
+        let Some(mut group) = Group::new(4) else { return };
+        let publish = |group: &Group, standings: [(State, u64); 4]| {
+            for (slot, (state, load)) in standings.into_iter().enumerate() {
+                group.steering.publish(slot, state, load);
+                group.steering.settle_first(slot, group.steering.steered(slot));
+            }
+        };
+        use State::*;
+        publish(&group, [(Idle, 5), (Idle, 3), (Busy, 0), (Resting, 0)]);
+        assert_eq!(group.next(), 1);
+        publish(&group, [(Busy, 5), (Resting, 3), (Busy, 4), (Resting, 0)]);
+        assert_eq!(group.next(), 2);
+        publish(&group, [(Resting, 0), (Resting, 0), (Resting, 0), (Idle, 1 << 50)]);
+        assert_eq!(group.next(), 3);
+
+        // What is on its way counts, until it is accepted or lost.
+        publish(&group, [(Idle, 0), (Idle, 0), (Idle, 1), (Busy, 0)]);
+        assert_eq!([(); 6].map(|()| group.next()), [0, 1, 0, 1, 2, 0]);
+        group.steering.settle_one(2);
+        assert_eq!(group.next(), 2);
+        group.steering.settle_first(1, group.steering.steered(1));
+        assert_eq!([(); 2].map(|()| group.next()), [1, 1]);
+        // More cannot have arrived than were sent.
+        (0..9).for_each(|_| group.steering.settle_one(3));
+        group.steering.publish(3, Idle, 1);
+        assert_eq!([(); 2].map(|()| group.next()), [3, 1]);
+    }
+
+    #[test]
+    fn without_a_worker_that_accepts_the_hash_decides() {
+        let Some(mut group) = Group::new(64) else { return };
+        let used: std::collections::BTreeSet<usize> = (0..64).map(|_| group.next()).collect();
+        assert!(used.len() > 16, "{used:?}");
+        group.steering.publish(63, State::Busy, 9);
+        assert_eq!([(); 4].map(|()| group.next()), [63; 4]);
+        group.steering.withdraw(63);
+        assert!((0..64).any(|_| group.next() != 63));
+    }
+
+    #[test]
+    fn the_largest_herd_has_a_program_too() {
+        let mut complaint = String::new();
+        let made = Steering::new(crate::abi::HERD_MAX_WORKERS as usize, &mut complaint);
+        assert_eq!(complaint, "", "{:?}", made.err());
+    }
+}

@@ -48,6 +48,7 @@ int main(void)
         { HERD_MODE_MUTEX, HERD_BALANCE_SPREAD, "mutex/spread" },
         { HERD_MODE_EXCLUSIVE, HERD_BALANCE_PACK, "exclusive/pack" },
         { HERD_MODE_EXCLUSIVE, HERD_BALANCE_SPREAD, "exclusive/spread" },
+        { HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD, "reuseport/spread" },
     };
     test_begin(55);
     double shared = sleeps_a_connection(HERD_MODE_SHARED, HERD_BALANCE_PACK, 0);

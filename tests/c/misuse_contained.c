@@ -147,8 +147,8 @@ static void file_size_limit(void)
 /* A holder of the accept right accepts for all, so its listeners must be everybody's. */
 static void listeners_changed_under_workers(void)
 {
-    static const uint32_t modes[] = { HERD_MODE_MUTEX, HERD_MODE_EXCLUSIVE };
-    for (int i = 0; i < 2; i++) {
+    static const uint32_t modes[] = { HERD_MODE_MUTEX, HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT };
+    for (int i = 0; i < 3; i++) {
         struct herd *herd = new_herd(modes[i], 2);
         CHECK(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL) == 0);
         pid_t child = test_fork();

@@ -239,5 +239,6 @@ int main(void)
     compare(HERD_MODE_MUTEX, 1);
     compare(HERD_MODE_SHARED, 2);
     compare(HERD_MODE_EXCLUSIVE, 2);
+    compare(HERD_MODE_REUSEPORT, 2);
     return 0;
 }

@@ -15,6 +15,7 @@ static const struct right_case right_cases[] = {
     {HERD_MODE_EXCLUSIVE, HERD_BALANCE_PACK, "EXCLUSIVE/PACK"},
     {HERD_MODE_MUTEX, HERD_BALANCE_SPREAD, "MUTEX/SPREAD"},
     {HERD_MODE_MUTEX, HERD_BALANCE_PACK, "MUTEX/PACK"},
+    {HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD, "REUSEPORT/SPREAD"},
 };
 
 enum { right_case_count = sizeof right_cases / sizeof right_cases[0] };

@@ -1,5 +1,5 @@
 /* A stopped worker costs one accept_delay at most, with no master's help: SIGSTOP of the holder of
- * the right (MUTEX) or of the first in the wait queue (EXCLUSIVE), and SIGKILL of it together with
+ * the right (MUTEX) or of the first in the wait queue (EXCLUSIVE, REUSEPORT), and SIGKILL of it together with
  * the master. After SIGCONT the stopped one goes on without harm to anybody. */
 #include "right.h"
 
@@ -30,7 +30,7 @@ static void stop_and_continue(const struct right_case *c)
     int took_ms = (int)(now_ms() - began_ms);
     CHECK(slot != stopped);
     /* The kernel passes a stopped worker over; the right has to be taken from it. */
-    CHECK(took_ms <= (c->mode == HERD_MODE_EXCLUSIVE ? at_once_ms : delay_ms + slack_ms));
+    CHECK(took_ms <= (c->mode == HERD_MODE_MUTEX ? delay_ms + slack_ms : at_once_ms));
     CHECK_EQ(serve_total().thefts, c->mode == HERD_MODE_MUTEX ? 1 : 0);
     /* While it stays stopped, others serve without another delay on average. */
     int64_t others_ms = now_ms();

@@ -1,0 +1,67 @@
+/* With 64 slots and 3 workers, none of them on slot 0, every connection is served, before the first
+ * worker, while they end one after the other, and when others take other slots. */
+#include "reuseport.h"
+
+enum { slots = 64, connections = 200 };
+
+static const int used[] = {5, 17, 63};
+
+static void serve_all(int from_backlog)
+{
+    int clients[connections], slot;
+    for (int i = 0; i < connections; i++) {
+        clients[i] = connect_to(serve.address);
+        if (!from_backlog) {
+            slot = serve_greeting(clients[i], 10000);
+            CHECK(slot >= 0 && serve.pids[slot] > 0);
+        }
+    }
+    if (from_backlog) {
+        CHECK_EQ(reuseport_waiting(serve.herd, 0), connections);
+        for (int i = 0; i < 3; i++) {
+            serve_fork(used[i]);
+        }
+        for (int i = 0; i < connections; i++) {
+            CHECK(serve_greeting(clients[i], 10000) >= 0);
+        }
+        serve_settle();
+    }
+    for (int i = 0; i < connections; i++) {
+        serve_echo(clients[i]);
+        close(clients[i]);
+    }
+    WAIT_UNTIL(serve_total().connections_open == 0, 10000);
+}
+
+static void few_workers(int steered)
+{
+    struct herd_config config = reuseport_config(steered, 30000); /* the safety net must not help */
+    serve_prepare(&config, slots);
+    serve_all(1);
+    serve_all(0);
+    for (int i = 0; i < 3; i++) {
+        CHECK(SHARED_GET(serve.shared->accepted[used[i]]) > 0);
+    }
+    /* The next generation, as in a reload, while the old one ends. */
+    serve_fork(30);
+    serve_settle();
+    for (int i = 0; i < 3; i++) {
+        kill(serve.pids[used[i]], i == 1 ? SIGKILL : SIGTERM);
+        CHECK_EQ(test_join(serve.pids[used[i]]), i == 1 ? 1000 + SIGKILL : 0);
+        if (i == 1) {
+            CHECK_CODE(herd_reap(serve.herd, serve.pids[used[i]]), 1);
+        }
+        serve.pids[used[i]] = 0;
+        serve_all(0);
+    }
+    serve_end();
+}
+
+int main(void)
+{
+    test_begin(55);
+    for (int steered = 0; steered <= reuseport_can_steer(); steered++) {
+        few_workers(steered);
+    }
+    test_exit(0);
+}

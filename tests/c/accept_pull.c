@@ -90,10 +90,12 @@ static void fair_and_batched(int by_hand, uint32_t batch)
     CHECK_CODE(herd_destroy(herd), 0);
 }
 
+static uint32_t mode;
+
 /* The peer is who the client says it is. */
 static void peer(const char *address, const char *client_name)
 {
-    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    struct herd *herd = new_herd(mode, 2);
     int listener = herd_listen(herd, address, NULL, NULL, NULL);
     if (listener == -EAFNOSUPPORT || listener == -EADDRNOTAVAIL) {
         printf("no %s here\n", address);
@@ -158,7 +160,8 @@ static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr 
 /* Connections of a listener with a callback are not to be had, and do not stand in the way. */
 static void with_a_callback(void)
 {
-    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    struct herd *herd = new_herd(mode, 2);
+    pushed = 0;
     int push = new_listener(herd, on_accept, &pushed);
     int pull = new_listener(herd, NULL, NULL);
     struct herd_worker *worker = new_worker(herd);
@@ -184,7 +187,7 @@ static void with_a_callback(void)
 
 static void not_taken(void)
 {
-    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    struct herd *herd = new_herd(mode, 2);
     int listener = new_listener(herd, NULL, NULL);
     struct herd_worker *worker = new_worker(herd), *other = new_worker(herd);
     int clients[3];
@@ -231,12 +234,16 @@ int main(void)
     char name[64], client_name[64];
     snprintf(name, sizeof name, "unix:@herd-pull-%d", (int)getpid());
     snprintf(client_name, sizeof client_name, "herd-pull-client-%d", (int)getpid());
-    peer("127.0.0.1:0", NULL);
-    peer("[::1]:0", NULL);
-    peer(name, NULL);
-    peer(name, client_name);
-    with_a_callback();
-    not_taken();
+    static const uint32_t modes[] = {HERD_MODE_MUTEX, HERD_MODE_REUSEPORT};
+    for (int i = 0; i < 2; i++) {
+        mode = modes[i];
+        peer("127.0.0.1:0", NULL);
+        peer("[::1]:0", NULL);
+        peer(name, NULL);
+        peer(name, client_name);
+        with_a_callback();
+        not_taken();
+    }
     CHECK_EQ(open_fds(), fds);
     return 0;
 }

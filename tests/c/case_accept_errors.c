@@ -105,13 +105,12 @@ static void error_of_the_listener(int error)
 }
 
 /* With one slot there is nobody to compete with, and the right is not used. */
-static void all_errors(uint32_t max_workers)
+static void all_errors(uint32_t mode, uint32_t max_workers)
 {
     static const int shortages[] = {EMFILE, ENFILE, ENOBUFS, ENOMEM};
     static const int fatal[] = {EBADF, EINVAL, ENOTSOCK, EOPNOTSUPP};
     struct herd_config config = HERD_CONFIG_INIT;
-    config.mode = HERD_MODE_MUTEX;
-    config.balance = HERD_BALANCE_PACK;
+    config.mode = mode;
     config.accept_delay_ms = delay_ms;
     config.max_workers = max_workers;
     CHECK_CODE(herd_create(&config, &herd), 0);
@@ -136,7 +135,8 @@ int main(int argc, char **argv)
     preload("preload_accept", argv);
     script = (struct accept_script *)dlsym(RTLD_DEFAULT, "accept_script");
     CHECK(script != NULL);
-    all_errors(4);
-    all_errors(1);
+    all_errors(HERD_MODE_MUTEX, 4);
+    all_errors(HERD_MODE_MUTEX, 1);
+    all_errors(HERD_MODE_REUSEPORT, 4);
     test_exit(0);
 }

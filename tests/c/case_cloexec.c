@@ -43,11 +43,10 @@ static int runs_sleep(pid_t pid)
 }
 
 /* The server: its herd is made in a process of its own, which can be killed. */
-__attribute__((noreturn)) static void run_server(int *address_pipe)
+__attribute__((noreturn)) static void run_server(int *address_pipe, uint32_t mode)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    config.mode = HERD_MODE_MUTEX;
-    config.balance = HERD_BALANCE_PACK;
+    config.mode = mode;
     serve.on_accept = start_programs;
     serve_prepare(&config, 2);
     char path[64];
@@ -63,21 +62,15 @@ __attribute__((noreturn)) static void run_server(int *address_pipe)
     }
 }
 
-int main(int argc, char **argv)
+static void start_and_restart(uint32_t mode)
 {
-    if (argc > 1 && strcmp(argv[1], "fds") == 0) {
-        return open_fds();
-    }
-    test_begin(50);
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    sleeper = (pid_t *)shared_memory(sizeof *sleeper);
     int address_pipe[2];
     CHECK_EQ(pipe2(address_pipe, O_CLOEXEC), 0);
     fds_before = fds_of_a_program();
 
     pid_t server = test_fork();
     if (server == 0) {
-        run_server(address_pipe);
+        run_server(address_pipe, mode);
     }
     close(address_pipe[1]); /* so that the read ends with the server */
     char address[160];
@@ -97,10 +90,22 @@ int main(int argc, char **argv)
     }
     check_children[0] = *sleeper;
     CHECK_EQ(kill(*sleeper, 0), 0);
-    struct herd *herd;
-    CHECK_CODE(herd_create(NULL, &herd), 0);
+    close(address_pipe[0]);
+    struct herd *herd = new_herd(mode, 2);
     CHECK_CODE(herd_listen(herd, address, NULL, NULL, NULL), 0);
     CHECK_CODE(herd_destroy(herd), 0);
     test_kill(*sleeper);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "fds") == 0) {
+        return open_fds();
+    }
+    test_begin(50);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    sleeper = (pid_t *)shared_memory(sizeof *sleeper);
+    start_and_restart(HERD_MODE_MUTEX);
+    start_and_restart(HERD_MODE_REUSEPORT);
     test_exit(0);
 }

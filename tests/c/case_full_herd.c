@@ -4,15 +4,14 @@
 
 enum { workers = 2, capacity = 16, delay_ms = 100, slack_ms = 500 };
 
-int main(void)
+static void fill(uint32_t mode, uint32_t balance)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     int clients[workers * capacity], slots[workers * capacity];
-    config.mode = HERD_MODE_MUTEX;
-    config.balance = HERD_BALANCE_PACK;
+    config.mode = mode;
+    config.balance = balance;
     config.worker_connections = capacity;
     config.accept_delay_ms = delay_ms;
-    test_begin(50);
     serve_start(&config, workers);
     for (int i = 0; i < workers * capacity; i++) {
         clients[i] = serve_connect(&slots[i]);
@@ -34,5 +33,12 @@ int main(void)
         close(clients[i]);
     }
     serve_end();
+}
+
+int main(void)
+{
+    test_begin(55);
+    fill(HERD_MODE_MUTEX, HERD_BALANCE_PACK);
+    fill(HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD);
     test_exit(0);
 }

@@ -3,15 +3,14 @@
 
 enum { workers = 64, connections = 256 };
 
-int main(void)
+static void start_serve_stop(uint32_t mode, uint32_t balance)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     int clients[connections];
-    config.mode = HERD_MODE_MUTEX;
-    config.balance = HERD_BALANCE_PACK;
+    config.mode = mode;
+    config.balance = balance;
     config.worker_connections = 16; /* so that many of them have to take part */
     config.accept_delay_ms = 30000; /* and each has to wake the next */
-    test_begin(50);
     serve_start(&config, workers);
     CHECK_EQ(serve_total().workers, workers);
     for (int i = 0; i < connections; i++) {
@@ -35,5 +34,12 @@ int main(void)
     CHECK_EQ(serve_total().closed, connections);
     serve_end();
     CHECK(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD);
+}
+
+int main(void)
+{
+    test_begin(55);
+    start_serve_stop(HERD_MODE_MUTEX, HERD_BALANCE_PACK);
+    start_serve_stop(HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD);
     test_exit(0);
 }

@@ -114,17 +114,13 @@ static void end_loop(int moment)
     CHECK_CODE(herd_worker_destroy(worker), 0);
 }
 
-int main(void)
+static void ask_in_all_ways(uint32_t mode, uint32_t balance)
 {
     static int (*const requests[])(struct herd_worker *) = {herd_stop, herd_drain};
     struct herd_config config = HERD_CONFIG_INIT;
-    config.mode = HERD_MODE_MUTEX;
-    config.balance = HERD_BALANCE_PACK;
+    config.mode = mode;
+    config.balance = balance;
     config.accept_delay_ms = 60000; /* no tick of the guard that would end the wait */
-    test_begin(50);
-    signal(SIGUSR1, on_signal);
-    loop_tid = getpid();
-    loop_thread = pthread_self();
     CHECK_CODE(herd_create(&config, &herd), 0);
     CHECK_CODE(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL), 0);
     for (int i = 0; i < 4; i++) {
@@ -138,5 +134,15 @@ int main(void)
         }
     }
     CHECK_CODE(herd_destroy(herd), 0);
+}
+
+int main(void)
+{
+    test_begin(55);
+    signal(SIGUSR1, on_signal);
+    loop_tid = getpid();
+    loop_thread = pthread_self();
+    ask_in_all_ways(HERD_MODE_MUTEX, HERD_BALANCE_PACK);
+    ask_in_all_ways(HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD);
     test_exit(0);
 }

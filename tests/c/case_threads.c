@@ -49,12 +49,12 @@ static long long sleeps_of_all(void)
     return sum;
 }
 
-static void serve_with_threads(void)
+static void serve_with_threads(uint32_t mode, uint32_t balance)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     int clients[connections], slot;
-    config.mode = HERD_MODE_MUTEX;
-    config.balance = HERD_BALANCE_PACK;
+    config.mode = mode;
+    config.balance = balance;
     serve_prepare(&config, workers);
     memset(threads, 0, sizeof threads);
     for (int i = 0; i < workers; i++) {
@@ -63,7 +63,9 @@ static void serve_with_threads(void)
     for (int i = 0; i < workers; i++) {
         WAIT_UNTIL(SHARED_GET(threads[i].tid) != 0, 10000);
     }
-    WAIT_UNTIL(serve_total().failed_tries >= workers - 1, 10000);
+    if (mode == HERD_MODE_MUTEX) {
+        WAIT_UNTIL(serve_total().failed_tries >= workers - 1, 10000);
+    }
     sleep_ms(50);
 
     struct herd_stats before = serve_total();
@@ -104,7 +106,8 @@ int main(void)
     test_begin(50);
     int fds = open_fds();
     for (int round = 0; round < rounds; round++) {
-        serve_with_threads();
+        serve_with_threads(HERD_MODE_MUTEX, HERD_BALANCE_PACK);
+        serve_with_threads(HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD);
         CHECK_EQ(open_fds(), fds);
     }
     test_exit(0);

@@ -393,16 +393,26 @@ CHECK_HELPER int connect_to(const char *address)
     return fd;
 }
 
-/* Connections in the backlog of a TCP listener: those that accept4(2) would get now. */
-CHECK_HELPER int waiting_connections(const struct herd *herd, int listener)
+/* Connections in the backlog of a TCP socket. */
+CHECK_HELPER int waiting_at(int fd)
 {
     struct tcp_info info;
     socklen_t length = sizeof info;
     memset(&info, 0, sizeof info);
-    int fd = herd_listener_fd(herd, listener);
-    CHECK(fd >= 0);
     CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
-    return (int)info.tcpi_unacked;
+    return info.tcpi_state == TCP_LISTEN ? (int)info.tcpi_unacked : 0;
+}
+
+/* Connections in the backlog of a TCP listener: those that accept4(2) would get now. */
+CHECK_HELPER int waiting_connections(const struct herd *herd, int listener)
+{
+    int fd = herd_listener_fd(herd, listener), more;
+    CHECK(fd >= 0);
+    int waiting = waiting_at(fd);
+    for (int slot = 1; (more = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++) {
+        waiting += more != fd ? waiting_at(more) : 0;
+    }
+    return waiting;
 }
 
 /* --- What a process uses ----------------------------------------------------------------- */

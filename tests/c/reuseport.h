@@ -43,18 +43,4 @@ CHECK_HELPER int reuseport_can_steer(void)
     return steered;
 }
 
-/* Connections in the backlogs of all members of a listener. */
-CHECK_HELPER int reuseport_waiting(const struct herd *herd, int listener)
-{
-    int sum = 0, fd;
-    for (int slot = 0; (fd = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++) {
-        struct tcp_info info;
-        socklen_t length = sizeof info;
-        memset(&info, 0, sizeof info);
-        CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
-        sum += info.tcpi_state == TCP_LISTEN ? (int)info.tcpi_unacked : 0;
-    }
-    return sum;
-}
-
 #endif

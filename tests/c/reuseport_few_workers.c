@@ -17,7 +17,7 @@ static void serve_all(int from_backlog)
         }
     }
     if (from_backlog) {
-        CHECK_EQ(reuseport_waiting(serve.herd, 0), connections);
+        CHECK_EQ(waiting_connections(serve.herd, 0), connections);
         for (int i = 0; i < 3; i++) {
             serve_fork(used[i]);
         }

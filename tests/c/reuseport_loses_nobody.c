@@ -62,13 +62,9 @@ static void lose_nobody(int steered)
     for (int i = 0; i < connections; i++) {
         clients[i] = connect_to(serve.address);
     }
-    WAIT_UNTIL(reuseport_waiting(serve.herd, 0) == connections, 5000);
+    WAIT_UNTIL(waiting_connections(serve.herd, 0) == connections, 5000);
     for (int slot = 0; slot < workers; slot++) {
-        struct tcp_info info;
-        socklen_t length = sizeof info;
-        CHECK_EQ(getsockopt(herd_slot_listener_fd(serve.herd, 0, slot), IPPROTO_TCP, TCP_INFO, &info,
-                            &length), 0);
-        by_slot[slot] = (int)info.tcpi_unacked;
+        by_slot[slot] = waiting_at(herd_slot_listener_fd(serve.herd, 0, slot));
     }
     printf("%s: waiting: %d %d %d %d\n", reuseport_names[steered], by_slot[0], by_slot[1],
            by_slot[2], by_slot[3]);

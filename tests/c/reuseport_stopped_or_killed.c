@@ -44,7 +44,7 @@ static int one_round(int with_signal, uint32_t *seed)
     int given = (int)(serve_stats(victim).accepted - accepted);
     /* The very last may have left the backlog without being counted. */
     CHECK(not_greeted <= given - greeted_by_victim + 1);
-    CHECK_EQ(reuseport_waiting(serve.herd, 0), 0);
+    CHECK_EQ(waiting_connections(serve.herd, 0), 0);
     if (with_signal == SIGKILL) {
         test_join(pid);
         CHECK(herd_reap(serve.herd, pid) >= 0);

@@ -90,8 +90,9 @@ pub fn load_selector(program: &[Instruction], complaint: &mut String) -> Result<
         license: c"MIT".as_ptr() as u64,
         ..ProgramLoad::default()
     };
+    // What is not allowed at all is not looked at.
     let refused = match bpf(PROG_LOAD, &attributes) {
-        Err(error) if error == Error::INVALID || error == Error::errno(libc::EACCES) => error,
+        Err(error) if error != Error::errno(libc::EPERM) => error,
         result => return result,
     };
     let mut log = vec![0_u8; 1 << 16];

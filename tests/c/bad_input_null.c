@@ -34,12 +34,14 @@ static void null_herd(void)
     REFUSED(herd_destroy(NULL));
     REFUSED(herd_mode(NULL));
     REFUSED(herd_balance(NULL));
+    REFUSED(herd_is_steered(NULL));
     REFUSED(herd_listen(NULL, "127.0.0.1:0", NULL, NULL, NULL));
     REFUSED(herd_add_listener(NULL, 0, NULL, NULL));
     REFUSED(herd_listen_systemd(NULL, NULL, NULL, NULL));
     REFUSED(herd_remove_listener(NULL, 0));
     REFUSED(herd_listener_address(NULL, 0, text, sizeof text));
     REFUSED(herd_listener_fd(NULL, 0));
+    REFUSED(herd_slot_listener_fd(NULL, 0, 0));
     REFUSED(herd_reap(NULL, 1));
     REFUSED(herd_free_slots(NULL));
     REFUSED(herd_stats_worker(NULL, 0, &stats));

@@ -37,6 +37,7 @@ static void few_workers(int steered)
 {
     struct herd_config config = reuseport_config(steered, 30000); /* the safety net must not help */
     serve_prepare(&config, slots);
+    CHECK_EQ(herd_is_steered(serve.herd), steered);
     serve_all(1);
     serve_all(0);
     for (int i = 0; i < 3; i++) {
@@ -57,9 +58,38 @@ static void few_workers(int steered)
     serve_end();
 }
 
+/* A worker that has just begun is stopped before the one that sleeps beside it has had a turn: what
+ * the hash sends to the new one's socket is served by the other at once. */
+static void new_ones_are_known(void)
+{
+    enum { others = 12, each = 2 };
+    struct herd_config config = reuseport_config(0, 30000); /* the safety net must not help */
+    serve_prepare(&config, others + 1);
+    serve_fork(0);
+    serve_settle();
+    for (int slot = 1; slot <= others; slot++) {
+        int clients[each];
+        serve_fork(slot);
+        serve_settle();
+        kill(serve.pids[slot], SIGSTOP);
+        WAIT_UNTIL(process_state(serve.pids[slot]) == 'T', 5000);
+        for (int i = 0; i < each; i++) {
+            clients[i] = connect_to(serve.address);
+            CHECK_EQ(serve_greeting(clients[i], 10000), 0);
+        }
+        CHECK_EQ(herd_reap(serve.herd, serve_crash(slot)), 1);
+        for (int i = 0; i < each; i++) {
+            close(clients[i]);
+        }
+        serve_settle();
+    }
+    serve_end();
+}
+
 int main(void)
 {
     test_begin(55);
+    new_ones_are_known();
     for (int steered = 0; steered <= reuseport_can_steer(); steered++) {
         few_workers(steered);
     }

@@ -555,7 +555,7 @@ struct herd_stats {
      */
     uint64_t handovers;
     /**
-     * Times a worker moved to the end of the kernel's wait queue of a listener (EXCLUSIVE).
+     * Times a worker moved to the end of the kernel's wait queue of a listener (EXCLUSIVE, REUSEPORT).
      */
     uint64_t reorders;
     /**
@@ -567,7 +567,7 @@ struct herd_stats {
      */
     uint64_t guard_useful;
     /**
-     * Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE).
+     * Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE, REUSEPORT).
      */
     uint64_t blind_accepts;
     /**
@@ -714,15 +714,16 @@ int herd_post_remote(struct herd_worker *worker,
  * to be workers; children use the pointer that they inherit. `config` may be NULL for the
  * defaults; it is copied.
  *
- * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, or a member out of its range; HERD_EABI
- * or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
+ * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
+ * HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
  * HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
  * -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
  * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open,
  * another with the first listener, and another when connections are steered (`herd_is_steered`).
  * Since 0.1.
  */
-int herd_create(const struct herd_config *config, struct herd **herd);
+int herd_create(const struct herd_config *config,
+                struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
@@ -881,8 +882,8 @@ int herd_free_slots(struct herd *herd);
 /**
  * Tries for the accept right. Held: the listeners are armed, and events should be posted and the
  * right given up before they are run. Not held: the listeners are disarmed, and another worker
- * accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE, HERD_MODE_SHARED,
- * max_workers 1) the answer is 1 unless the worker steps back.
+ * accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE,
+ * HERD_MODE_REUSEPORT, HERD_MODE_SHARED, max_workers 1) the answer is 1 unless the worker steps back.
  *
  * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
  * compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
@@ -1081,7 +1082,8 @@ uint32_t herd_abi(void);
  * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
  * one is; -EINVAL: NULL, or no such slot; -ESTALE: in
  * HERD_MODE_MUTEX, where all workers must have the same listeners, this process was forked before they
- * were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one).
+ * were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
+ * negated errno values of listen(2).
  * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
  * process cannot use it (HERD_EFORKED). Since 0.1.
  */

@@ -33,13 +33,13 @@ pub struct herd_stats {
     pub failed_tries: u64,
     /// Times a worker woke another one to accept in its place.
     pub handovers: u64,
-    /// Times a worker moved to the end of the kernel's wait queue of a listener (EXCLUSIVE).
+    /// Times a worker moved to the end of the kernel's wait queue of a listener (EXCLUSIVE, REUSEPORT).
     pub reorders: u64,
     /// Ticks of the guard that a worker was woken for.
     pub guard_ticks: u64,
     /// Those after which it got the accept right or found a waiting connection.
     pub guard_useful: u64,
-    /// Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE).
+    /// Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE, REUSEPORT).
     pub blind_accepts: u64,
     /// Times the accept right was taken from a holder that made no progress.
     pub thefts: u64,

@@ -18,8 +18,8 @@ use std::ffi::{c_char, c_int, c_void};
 /// to be workers; children use the pointer that they inherit. `config` may be NULL for the
 /// defaults; it is copied.
 ///
-/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, or a member out of its range; HERD_EABI
-/// or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
+/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
+/// HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
 /// HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
 /// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
 /// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open,

@@ -27,8 +27,8 @@ fn host_queue(queue: u32) -> Result<Queue> {
 
 /// Tries for the accept right. Held: the listeners are armed, and events should be posted and the
 /// right given up before they are run. Not held: the listeners are disarmed, and another worker
-/// accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE, HERD_MODE_SHARED,
-/// max_workers 1) the answer is 1 unless the worker steps back.
+/// accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE,
+/// HERD_MODE_REUSEPORT, HERD_MODE_SHARED, max_workers 1) the answer is 1 unless the worker steps back.
 ///
 /// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
 /// compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,

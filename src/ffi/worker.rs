@@ -26,7 +26,8 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
 /// one is; -EINVAL: NULL, or no such slot; -ESTALE: in
 /// HERD_MODE_MUTEX, where all workers must have the same listeners, this process was forked before they
-/// were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one).
+/// were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
+/// negated errno values of listen(2).
 /// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
 /// process cannot use it (HERD_EFORKED). Since 0.1.
 #[unsafe(no_mangle)]

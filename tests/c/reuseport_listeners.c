@@ -3,7 +3,7 @@
  * removed, and its address is free then. */
 #include "reuseport.h"
 
-enum { slots = 5, workers = 2, listeners = 4 };
+enum { slots = 5, workers = 2, listeners = 5, own_sockets = 3, removed_one = listeners };
 
 static uint16_t port_of(int fd)
 {
@@ -53,20 +53,26 @@ static void serve_each(int steered)
     serve_prepare(&config, workers);
     snprintf(unix_name, sizeof unix_name, "unix:@herd-reuseport-%d", (int)getpid());
     CHECK_CODE(herd_listen(serve.herd, "[::1]:0", NULL, serve_on_accept, NULL), 1);
-    CHECK_CODE(herd_listen(serve.herd, unix_name, NULL, serve_on_accept, NULL), 2);
+    struct herd_listen_options both = HERD_LISTEN_OPTIONS_INIT;
+    both.flags = HERD_LISTEN_DUAL_STACK;
+    CHECK_CODE(herd_listen(serve.herd, "[::]:0", &both, serve_on_accept, NULL), 2);
+    CHECK_CODE(herd_listen(serve.herd, unix_name, NULL, serve_on_accept, NULL), 3);
     int made = host_made();
-    CHECK_CODE(herd_add_listener(serve.herd, made, serve_on_accept, NULL), 3);
+    CHECK_CODE(herd_add_listener(serve.herd, made, serve_on_accept, NULL), 4);
     close(made);
-    CHECK_CODE(herd_listen(serve.herd, "127.0.0.1:0", NULL, serve_on_accept, NULL), 4);
-    snprintf(removed, sizeof removed, "%s", address_of(serve.herd, 4));
-    CHECK_CODE(herd_remove_listener(serve.herd, 4), 0);
+    CHECK_CODE(herd_listen(serve.herd, "127.0.0.1:0", NULL, serve_on_accept, NULL), removed_one);
+    snprintf(removed, sizeof removed, "%s", address_of(serve.herd, removed_one));
+    CHECK_CODE(herd_remove_listener(serve.herd, removed_one), 0);
     struct herd *other = new_herd(HERD_MODE_REUSEPORT, 2);
     CHECK_CODE(herd_listen(other, removed, NULL, NULL, NULL), 0);
     CHECK_CODE(herd_destroy(other), 0);
     for (int i = 0; i < listeners; i++) {
         snprintf(addresses[i], sizeof addresses[i], "%s", address_of(serve.herd, i));
-        check_members(i, i < 2);
+        check_members(i, i < own_sockets);
     }
+    /* The one for both families, by IPv4. */
+    snprintf(addresses[2], sizeof addresses[2], "127.0.0.1:%u",
+             (unsigned)ntohs(port_of(herd_listener_fd(serve.herd, 2))));
     for (int i = 0; i < workers; i++) {
         serve_fork(i);
     }

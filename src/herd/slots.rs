@@ -59,7 +59,7 @@ impl Herd {
         if claim.is_some() {
             if let Some(steering) = &self.steering {
                 // What was on its way to the slot before is not this worker's.
-                steering.settle_first(number.into(), steering.steered(number.into()));
+                steering.settle_all(number.into());
             }
             let remote = &self.remotes[usize::from(number)];
             remote.requests.store(0, SeqCst);

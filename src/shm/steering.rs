@@ -21,7 +21,14 @@ struct Line {
     steered: AtomicU64,
     /// Those of them that are no longer on their way: accepted, or lost. Never above `steered`.
     settled: AtomicU64,
+    /// `steered` as it was at a time in the past, and that time.
+    marked: AtomicU64,
+    marked_us: AtomicU64,
 }
+
+/// What was sent this long ago and was not accepted has never been completed by its client, such as
+/// a SYN flood's.
+const LOST_AFTER_US: u64 = 1_000_000;
 
 const LINE_SHIFT: i32 = 7;
 const _: () = assert!(size_of::<Line>() == 1 << LINE_SHIFT);
@@ -86,7 +93,7 @@ impl Steering {
     }
 
     /// Connections that were sent to the slot so far.
-    pub fn steered(&self, slot: usize) -> u64 {
+    fn steered(&self, slot: usize) -> u64 {
         self.line(slot).steered.load(Relaxed)
     }
 
@@ -99,10 +106,26 @@ impl Steering {
         let _ = line.settled.fetch_update(Relaxed, Relaxed, one_more);
     }
 
-    /// Of the first `count` connections that were sent to the slot none is on its way any more:
-    /// what was not accepted has never been completed by its client.
-    pub fn settle_first(&self, slot: usize, count: u64) {
+    /// Of the first `count` connections that were sent to the slot none is on its way any more.
+    fn settle_first(&self, slot: usize, count: u64) {
         self.line(slot).settled.fetch_max(count, Relaxed);
+    }
+
+    /// Nothing is on its way to the slot: it has a new worker.
+    pub fn settle_all(&self, slot: usize) {
+        self.settle_first(slot, self.steered(slot));
+    }
+
+    /// Counts off what is lost, for all slots: an idle worker to which much seems to be on its way is
+    /// sent nothing, so it would not wake to do it by itself. To be called now and then, by one worker.
+    pub fn forget_lost(&self, now_us: u64) {
+        for slot in 0..self.slots {
+            let line = self.line(slot);
+            if now_us >= line.marked_us.load(Relaxed) + LOST_AFTER_US {
+                self.settle_first(slot, line.marked.swap(self.steered(slot), Relaxed));
+                line.marked_us.store(now_us, Relaxed);
+            }
+        }
     }
 }
 
@@ -270,7 +293,7 @@ mod tests {
         let publish = |group: &Group, standings: [(State, u64); 4]| {
             for (slot, (state, load)) in standings.into_iter().enumerate() {
                 group.steering.publish(slot, state, load);
-                group.steering.settle_first(slot, group.steering.steered(slot));
+                group.steering.settle_all(slot);
             }
         };
         use State::*;
@@ -286,12 +309,25 @@ mod tests {
         assert_eq!([(); 6].map(|()| group.next()), [0, 1, 0, 1, 2, 0]);
         group.steering.settle_one(2);
         assert_eq!(group.next(), 2);
-        group.steering.settle_first(1, group.steering.steered(1));
+        group.steering.settle_all(1);
         assert_eq!([(); 2].map(|()| group.next()), [1, 1]);
         // More cannot have arrived than were sent.
         (0..9).for_each(|_| group.steering.settle_one(3));
         group.steering.publish(3, Idle, 1);
         assert_eq!([(); 2].map(|()| group.next()), [3, 1]);
+    }
+
+    #[test]
+    fn what_has_not_arrived_after_a_while_is_forgotten() {
+        let Some(mut group) = Group::new(2) else { return };
+        group.steering.publish(0, State::Idle, 0);
+        assert_eq!([(); 3].map(|()| group.next()), [0; 3]);
+        group.steering.publish(1, State::Idle, 2);
+        group.steering.forget_lost(LOST_AFTER_US);
+        group.steering.forget_lost(2 * LOST_AFTER_US - 1);
+        assert_eq!(group.next(), 1);
+        group.steering.forget_lost(2 * LOST_AFTER_US);
+        assert_eq!(group.next(), 0);
     }
 
     #[test]

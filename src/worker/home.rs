@@ -8,9 +8,6 @@ use crate::sys::Result;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
 
-/// A connection that was steered here this long ago and has not come was given up by its client.
-const LOST_AFTER_US: u64 = 1_000_000;
-
 /// What a worker remembers of its and the others' homes.
 #[derive(Default)]
 pub(super) struct Home {
@@ -18,9 +15,6 @@ pub(super) struct Home {
     is_known: Cell<bool>,
     /// The homecomings of all workers that it has made way for.
     made_way_for: Cell<u64>,
-    /// Connections that had been steered here at a time, and that time.
-    steered: Cell<u64>,
-    steered_at_us: Cell<u64>,
 }
 
 impl Worker {
@@ -77,18 +71,6 @@ impl Worker {
             && let Some(owner) = self.arming.home_of(place)
         {
             steering.settle_one(owner);
-        }
-    }
-
-    /// With nothing to accept: connections that were steered here long since and are not there have
-    /// never been completed, such as a SYN flood's. They must not count as this worker's load.
-    pub(super) fn forget_lost(&self, now_us: u64) {
-        let Some(steering) = &self.herd.steering else { return };
-        let home = &self.home;
-        if now_us >= home.steered_at_us.get() + LOST_AFTER_US {
-            let slot = usize::from(self.slot);
-            steering.settle_first(slot, home.steered.replace(steering.steered(slot)));
-            home.steered_at_us.set(now_us);
         }
     }
 

@@ -118,9 +118,6 @@ impl Worker {
         if self.herd.is_coordinated() {
             self.mind_guard(guard_ticked)?;
         }
-        if listeners == 0 {
-            self.forget_lost(self.turn_began_us.get());
-        }
         Ok(arrived.host + listeners)
     }
 
@@ -186,6 +183,9 @@ impl Worker {
             self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
             if guard.should_look_for_dead(&region.guard, now_us) {
                 self.herd.free_dead_slots()?;
+                if let Some(steering) = &self.herd.steering {
+                    steering.forget_lost(now_us);
+                }
             }
         }
         Ok(())

@@ -322,7 +322,7 @@ mod tests {
         let Some(mut group) = Group::new(2) else { return };
         group.steering.publish(0, State::Idle, 0);
         assert_eq!([(); 3].map(|()| group.next()), [0; 3]);
-        group.steering.publish(1, State::Idle, 2);
+        group.steering.publish(1, State::Idle, 1);
         group.steering.forget_lost(LOST_AFTER_US);
         group.steering.forget_lost(2 * LOST_AFTER_US - 1);
         assert_eq!(group.next(), 1);

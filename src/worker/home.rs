@@ -27,6 +27,7 @@ impl Worker {
         Ok(())
     }
 
+    /// This worker is at the end of the wait queues of its own members now.
     pub(super) fn come_home(&self) {
         let Herd { region, bells, group_size, .. } = &*self.herd;
         if *group_size == 1 {
@@ -36,7 +37,9 @@ impl Worker {
         region.homecomings.fetch_add(1, SeqCst);
         // They may sleep, and the member may listen only since now.
         if !self.home.is_known.replace(true) {
-            bells.iter().for_each(|bell| bell.ring());
+            let others = bells.iter().zip(region.slots());
+            let others = others.filter(|(_, slot)| slot.claim().pid().is_some());
+            others.for_each(|(bell, _)| bell.ring());
         }
     }
 

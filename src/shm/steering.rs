@@ -4,13 +4,14 @@
 //! no sockets beyond attaching the program.
 
 use super::slot::State;
-use crate::atomics::{AtomicU64, Ordering::Relaxed};
 use crate::sys::Result;
 use crate::sys::bpf::{self, Instruction};
 use memmap2::MmapRaw;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::slice;
+// The standard ones also in a build for the model checker: the kernel reads them.
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What the program knows of a slot: two lines of the cache, as everything that is written often.
 #[repr(C, align(128))]

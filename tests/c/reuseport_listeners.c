@@ -88,6 +88,29 @@ static void serve_each(int steered)
     CHECK_EQ(open_fds(), fds);
 }
 
+/* A listener that cannot have all its sockets has none, and leaves the address free. */
+static void too_few_descriptors(void)
+{
+    struct herd *herd = new_herd(HERD_MODE_REUSEPORT, slots);
+    struct rlimit all, few;
+    char address[160];
+    int fds = open_fds();
+    new_listener(herd, NULL, NULL);
+    snprintf(address, sizeof address, "%s", address_of(herd, 0));
+    CHECK_CODE(herd_remove_listener(herd, 0), 0);
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = all;
+    int next = dup(STDOUT_FILENO); /* the number of the next descriptor */
+    close(next);
+    few.rlim_cur = (rlim_t)next + slots - 1;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+    CHECK_CODE(herd_listen(herd, address, NULL, NULL, NULL), -EMFILE);
+    CHECK_EQ(open_fds(), fds);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+    CHECK_CODE(herd_listen(herd, address, NULL, NULL, NULL), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+}
+
 /* Numbers of sockets have a limit. */
 static void too_many(void)
 {
@@ -118,6 +141,7 @@ int main(void)
     for (int steered = 0; steered <= reuseport_can_steer(); steered++) {
         serve_each(steered);
     }
+    too_few_descriptors();
     if (files.rlim_max >= 4096) {
         too_many();
     }

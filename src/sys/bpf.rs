@@ -21,8 +21,8 @@ const SO_ATTACH_REUSEPORT_EBPF: libc::c_int = 52;
 #[cfg(any(target_arch = "sparc", target_arch = "sparc64"))]
 const SO_ATTACH_REUSEPORT_EBPF: libc::c_int = 0x35;
 
-/// The part of `union bpf_attr` (linux/bpf.h) that BPF_MAP_CREATE reads; the kernel takes what a
-/// shorter struct leaves out as zero.
+/// The part of `union bpf_attr` (linux/bpf.h) that BPF_MAP_CREATE reads. The kernel takes what a shorter
+/// struct leaves out as zero; valgrind looks at members that came later all the same, hence the rest.
 #[repr(C)]
 #[derive(Default)]
 struct MapCreate {
@@ -31,6 +31,7 @@ struct MapCreate {
     value_bytes: u32,
     max_entries: u32,
     flags: u32,
+    rest: [u32; 15],
 }
 
 /// The same for BPF_PROG_LOAD.
@@ -44,6 +45,7 @@ struct ProgramLoad {
     log_level: u32,
     log_bytes: u32,
     log: u64,
+    rest: [u64; 8],
 }
 
 /// An instruction (`struct bpf_insn`).
@@ -72,6 +74,7 @@ pub fn map_array(bytes: usize) -> Result<(OwnedFd, MmapRaw)> {
         value_bytes: u32::try_from(bytes).map_err(|_| Error::NO_MEMORY)?,
         max_entries: 1,
         flags: MAP_FLAG_MMAPABLE,
+        ..MapCreate::default()
     };
     let map = bpf(MAP_CREATE, &attributes)?;
     let memory = MmapOptions::new().len(bytes).map_raw(&map);

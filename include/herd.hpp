@@ -515,6 +515,8 @@ public:
     /// HERD_MODE_... and HERD_BALANCE_... in force.
     [[nodiscard]] result<int> mode() const noexcept { return detail::to_result(herd_mode(herd_)); }
     [[nodiscard]] result<int> balance() const noexcept { return detail::to_result(herd_balance(herd_)); }
+    /// 1: a program in the kernel sends connections to workers (HERD_MODE_REUSEPORT); 0: none does.
+    [[nodiscard]] result<int> is_steered() const noexcept { return detail::to_result(herd_is_steered(herd_)); }
 
     /// The number of the new listener.
     template <class F, class = detail::if_accepts<F>>
@@ -580,6 +582,10 @@ public:
     [[nodiscard]] result<int> listener_fd(int listener) const noexcept
     {
         return detail::to_result(herd_listener_fd(herd_, listener));
+    }
+    [[nodiscard]] result<int> slot_listener_fd(int listener, int slot) const noexcept
+    {
+        return detail::to_result(herd_slot_listener_fd(herd_, listener, slot));
     }
 
     /// The slots freed.

@@ -78,7 +78,7 @@ impl ListenerTable {
                         let listener = self.listeners[number].take();
                         if let (Some(set), Some(listener)) = (&set_before, listener) {
                             // Before it is closed: the host has the file open, so the set would keep it.
-                            let _ = set.delete(listener.fd.as_raw_fd());
+                            let _ = set.delete(listener.fd().as_raw_fd());
                         }
                     }
                     self.all = set_before;

@@ -104,6 +104,7 @@ int main(int argc, char **argv)
         CHECK(!is_close_on_exec(ACTIVATION_FIRST_FD));
         by_name(HERD_MODE_MUTEX);
         by_name(HERD_MODE_EXCLUSIVE);
+        by_name(HERD_MODE_REUSEPORT);
         for (int i = 0; i < sockets; i++) {
             CHECK(is_close_on_exec(ACTIVATION_FIRST_FD + i));
         }

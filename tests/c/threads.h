@@ -151,13 +151,21 @@ CHECK_HELPER void threads_end(void)
 /* So many threads, of one process and of two, in each mode that coordinates them. */
 CHECK_HELPER void threads_in_all_forms(void (*scenario)(void), int workers)
 {
-    static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX};
-    for (int form = 0; form < 4; form++) {
+    static const struct {
+        uint32_t mode;
+        const char *name;
+    } modes[] = {
+        {HERD_MODE_EXCLUSIVE, "exclusive"},
+        {HERD_MODE_MUTEX, "mutex"},
+        {HERD_MODE_REUSEPORT, "reuseport"},
+    };
+    enum { mode_count = sizeof modes / sizeof modes[0] };
+    for (int form = 0; form < 2 * mode_count; form++) {
         struct herd_config config = HERD_CONFIG_INIT;
-        int processes = form < 2 ? 1 : 2;
-        config.mode = modes[form % 2];
+        int processes = form < mode_count ? 1 : 2;
+        config.mode = modes[form % mode_count].mode;
         threads_start(&config, processes, workers / processes);
-        printf("%s, %d process(es) of %d threads\n", form % 2 ? "mutex" : "exclusive", processes,
+        printf("%s, %d process(es) of %d threads\n", modes[form % mode_count].name, processes,
                workers / processes);
         scenario();
         threads_end();

@@ -65,6 +65,7 @@ int main(void)
     for (int reported = 0; reported < 2; reported++) {
         kill_one(HERD_MODE_EXCLUSIVE, reported);
         kill_one(HERD_MODE_MUTEX, reported);
+        kill_one(HERD_MODE_REUSEPORT, reported);
     }
     test_exit(0);
 }

@@ -12,6 +12,7 @@ exclusive pack   exclusive/pack
 mutex     spread mutex/spread
 exclusive spread exclusive/spread
 reuseport spread reuseport/spread
+handoff   spread handoff/spread
 '
 
 workers=4

@@ -426,7 +426,8 @@ static const struct name modes[] = {
     { NULL, 0 }
 };
 static const struct name balances[] = {
-    { "default", HERD_BALANCE_DEFAULT }, { "pack", HERD_BALANCE_PACK }, { "spread", HERD_BALANCE_SPREAD }, { NULL, 0 }
+    { "default", HERD_BALANCE_DEFAULT }, { "pack", HERD_BALANCE_PACK }, { "spread", HERD_BALANCE_SPREAD },
+    { "round-robin", HERD_BALANCE_ROUND_ROBIN }, { NULL, 0 }
 };
 
 static uint32_t value_of(const struct name *names, const char *name)
@@ -460,7 +461,7 @@ static const char help[] =
     "  --workers N                   1 to 1024 (one for each core)\n"
     "  --threads                     workers are threads of one process\n"
     "  --mode MODE                   auto (default), mutex, shared, exclusive, reuseport or handoff\n"
-    "  --balance POLICY              default, pack or spread\n"
+    "  --balance POLICY              default, pack, spread or (handoff) round-robin\n"
     "  --connections N               of one worker, to 1073741824 (1024)\n"
     "  --accept-batch N              connections accepted in one turn, 1 to 1024 (1)\n"
     "  --accept-delay-ms N           longest wait of a connection while a worker is idle, 1 to 60000 (500)\n"

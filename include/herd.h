@@ -21,7 +21,7 @@ struct herd_timer;
 
 /** Initialiser of a `struct herd_config`: every member has its default. */
 #define HERD_CONFIG_INIT { sizeof(struct herd_config), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-    NULL, NULL }
+    NULL, NULL, NULL, NULL, -1 }
 /** Initialiser of a `struct herd_listen_options`: every member has its default. */
 #define HERD_LISTEN_OPTIONS_INIT { sizeof(struct herd_listen_options), 0, 0, 0 }
 
@@ -54,7 +54,10 @@ struct herd_timer;
 #define HERD_MODE_REUSEPORT 3
 
 /**
- * One process accepts and passes connections on. Not part of this version.
+ * The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
+ * connection to the worker that is to serve it, itself included: the least loaded one, each in turn,
+ * or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each batch of
+ * connections that go to one other worker, and two more descriptors for each slot.
  */
 #define HERD_MODE_HANDOFF 4
 
@@ -81,9 +84,20 @@ struct herd_timer;
 #define HERD_BALANCE_PACK 2
 
 /**
- * The host decides, in the `balance_callback` of its configuration.
+ * The host decides, in the `balance_callback` of its configuration. Not in HERD_MODE_HANDOFF, which
+ * has `pick_callback`.
  */
 #define HERD_BALANCE_CALLBACK 3
+
+/**
+ * HERD_MODE_HANDOFF only: each worker in turn, whatever its load.
+ */
+#define HERD_BALANCE_ROUND_ROBIN 4
+
+/**
+ * For `herd_worker_create`: any free slot. For `herd_config.acceptor_slot`: no certain one.
+ */
+#define HERD_ANY_SLOT (-1)
 
 /**
  * Largest `max_workers`.
@@ -210,6 +224,21 @@ struct herd_timer;
 #define HERD_POSTED_NEXT 2
 
 /**
+ * For `herd_handoff_send`, and the answer of a `herd_pick_fn`: the balance policy chooses.
+ */
+#define HERD_PICK (-1)
+
+/**
+ * Longest tag of `herd_handoff_send`, in bytes.
+ */
+#define HERD_TAG_BYTES_MAX 64
+
+/**
+ * `herd_accepted.listener` of a connection that came by `herd_handoff_send`.
+ */
+#define HERD_LISTENER_NONE 4294967295
+
+/**
  * For `herd_listen_options.flags`: an IPv6 listener takes IPv4 connections too. Without it the
  * socket is IPv6 only, whatever the system's default is (as in nginx).
  */
@@ -239,11 +268,6 @@ struct herd_timer;
  * Version of the binary interface: the number in `libherd.so.N`.
  */
 #define HERD_ABI 0
-
-/**
- * For `herd_worker_create`: any free slot.
- */
-#define HERD_ANY_SLOT (-1)
 
 /**
  * `herd_worker_state`: the worker accepts and serves.
@@ -280,6 +304,21 @@ struct herd;
 struct herd_worker;
 
 /**
+ * Receives a connection that somebody sent with `herd_handoff_send`: non-blocking, close-on-exec,
+ * and the host's own from now on, counted as open as one that was accepted. `peer` is its peer's
+ * address, or `peer_length` is 0; `tag` has the `tag_bytes` that were sent with it. Both are valid
+ * during the call. `handoff_data` is what was given with `herd_on_handoff`.
+ * Must not throw or longjmp: an exception that leaves a callback ends the process.
+ */
+typedef void (*herd_handoff_fn)(struct herd_worker *worker,
+                                int fd,
+                                const struct sockaddr *peer,
+                                uint32_t peer_length,
+                                const void *tag,
+                                size_t tag_bytes,
+                                void *handoff_data);
+
+/**
  * A connection taken with `herd_accept`. Set `size` before the call.
  */
 struct herd_accepted {
@@ -292,7 +331,7 @@ struct herd_accepted {
      */
     int fd;
     /**
-     * Number of the listener that it came from.
+     * Number of the listener that it came from, or HERD_LISTENER_NONE.
      */
     uint32_t listener;
     /**
@@ -303,6 +342,14 @@ struct herd_accepted {
      * The peer's address.
      */
     struct sockaddr_storage peer;
+    /**
+     * Bytes of `tag` that are filled: 0 unless it came by `herd_handoff_send`.
+     */
+    uint32_t tag_bytes;
+    /**
+     * What was sent with it.
+     */
+    uint8_t tag[HERD_TAG_BYTES_MAX];
 };
 
 /**
@@ -319,6 +366,15 @@ typedef void (*herd_log_fn)(void *log_data, int level, const char *message);
  * longjmp. Return 1 to let the other accept, 0 to go on.
  */
 typedef int (*herd_balance_fn)(void *balance_data, uint64_t own_load, uint64_t least_load);
+
+/**
+ * Names the worker that gets a connection (HERD_MODE_HANDOFF): a slot, for clients that belong to
+ * a certain worker, or HERD_PICK to leave it to the balance policy, which also chooses when the
+ * slot that was named has no worker, or one that cannot take a connection now. Called in the worker
+ * that has accepted it (or by `herd_handoff_send`); `peer` is valid during the call. It must be
+ * quick, must not call the library, and must not throw or longjmp.
+ */
+typedef int (*herd_pick_fn)(void *pick_data, const struct sockaddr *peer, uint32_t peer_length);
 
 /**
  * Configuration of a herd. Initialise with `HERD_CONFIG_INIT` or `herd_config_init`, then change
@@ -364,6 +420,7 @@ struct herd_config {
     /**
      * Connections accepted in one turn at most. 1 to 1024. Default: 1, as nginx without
      * `multi_accept`: two clients taken at once by one worker wait behind each other's handlers.
+     * In HERD_MODE_HANDOFF, where a batch is shared out: 16 while connections come fast.
      */
     uint32_t accept_batch;
     /**
@@ -387,6 +444,20 @@ struct herd_config {
      * First argument of `balance_callback`.
      */
     void *balance_data;
+    /**
+     * Names the worker for a connection, in HERD_MODE_HANDOFF; NULL: `balance` chooses for all.
+     */
+    herd_pick_fn pick_callback;
+    /**
+     * First argument of `pick_callback`.
+     */
+    void *pick_data;
+    /**
+     * In HERD_MODE_HANDOFF the slot whose worker alone accepts, and gives itself nothing while there
+     * are others: a parent can make that worker in its own process and run it. Default:
+     * HERD_ANY_SLOT (not zero): whichever worker has the accept right.
+     */
+    int acceptor_slot;
 };
 
 /**
@@ -582,6 +653,24 @@ struct herd_stats {
      * Events of descriptors that were closed without `herd_event_del`, dropped.
      */
     uint64_t stale_events;
+    /**
+     * Connections sent to the slot's worker (HANDOFF). Those that are still on their way are the
+     * difference to `handoff_received`, in the whole herd.
+     */
+    uint64_t handoff_sent;
+    /**
+     * Connections that the worker received, whomever they had been sent to (HANDOFF).
+     */
+    uint64_t handoff_received;
+    /**
+     * Those of them that had been sent to another worker, which died or did not take them (HANDOFF).
+     */
+    uint64_t handoff_rerouted;
+    /**
+     * Times the worker had to keep what it had accepted for a while, since no worker could take it
+     * (HANDOFF).
+     */
+    uint64_t handoff_deferred;
 };
 
 /**
@@ -620,6 +709,40 @@ struct herd_timer {
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/**
+ * Says who gets the connections that come by `herd_handoff_send`, in the workers made from now on.
+ * Without a callback, or with NULL, the host takes them with `herd_accept`. Call it in the parent,
+ * before the workers are made.
+ *
+ * Returns 0. -EINVAL: NULL herd; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EBUSY: a worker of
+ * this process exists already and would not see it. Since 0.1.
+ */
+int herd_on_handoff(struct herd *herd,
+                    herd_handoff_fn handoff,
+                    void *handoff_data);
+
+/**
+ * Sends a connected socket to a worker, for servers that accept elsewhere: to the one of `slot`, or
+ * with HERD_PICK to the one that `pick_callback` or the balance policy chooses. It arrives there as an
+ * accepted connection, with the `tag_bytes` bytes at `tag` (NULL if there are none), and counts as one
+ * of its connections. Never blocks. On success the descriptor is closed in this process, without an
+ * effect on the connection; on an error it stays the host's, and nothing was sent. A worker that dies
+ * before it has taken the connection loses nothing: another one gets it.
+ *
+ * Returns the slot that it was sent to, >= 0. -EAGAIN: that worker, or with HERD_PICK every worker, is
+ * full, has as many connections on their way to it as it may, or there is none; or this user has more
+ * descriptors on their way than RLIMIT_NOFILE (unix(7)): try again later. -ESRCH: no worker has
+ * the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
+ * HERD_TAG_BYTES_MAX; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EINVAL: NULL, no such slot, or
+ * tag bytes at NULL; other negated errno values of sendmsg(2). Any process of the herd, any thread.
+ * Since 0.1.
+ */
+int herd_handoff_send(struct herd *herd,
+                      int slot,
+                      int fd,
+                      const void *tag,
+                      size_t tag_bytes);
 
 /**
  * Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN
@@ -718,9 +841,9 @@ int herd_post_remote(struct herd_worker *worker,
  * HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
  * HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
  * -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
- * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open,
- * another with the first listener, and another when connections are steered (`herd_is_steered`).
- * Since 0.1.
+ * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, in
+ * HERD_MODE_HANDOFF 3 * max_workers + 3, another with the first listener, and another when connections
+ * are steered (`herd_is_steered`). Since 0.1.
  */
 int herd_create(const struct herd_config *config,
                 struct herd **herd);
@@ -767,8 +890,8 @@ int herd_is_steered(const struct herd *herd);
  *
  * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
  * understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
- * process exists already and would not see it, or in HERD_MODE_MUTEX a worker of any process (all must
- * have the same listeners there); other negated errno values from socket(2), bind(2),
+ * process exists already and would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of
+ * any process (all must have the same listeners there); other negated errno values from socket(2), bind(2),
  * listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
  */
 int herd_listen(struct herd *herd,
@@ -796,7 +919,7 @@ int herd_add_listener(struct herd *herd,
  * descriptor of it in this process. Its number may be given to the next listener.
  *
  * Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
- * uses it, or in HERD_MODE_MUTEX one of any process. Since 0.1.
+ * uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process. Since 0.1.
  */
 int herd_remove_listener(struct herd *herd, int listener);
 
@@ -887,7 +1010,8 @@ int herd_free_slots(struct herd *herd);
  *
  * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
  * compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
- * has just woken a less loaded worker, or the host has not taken all accepted connections. Negative:
+ * has just woken a less loaded worker, or the host has not taken all accepted connections; or
+ * in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection. Negative:
  * as `herd_run_once`; then it is not held. Thread: the worker's own, not from a callback. nginx:
  * ngx_trylock_accept_mutex. Since 0.1.
  */
@@ -896,7 +1020,7 @@ int herd_trylock(struct herd_worker *worker);
 /**
  * Gives the accept right up. The listeners stay armed until the next `herd_trylock` fails, as in
  * nginx; a worker that steps back or has much more load than an idle one disarms them now and wakes
- * another worker. To be called in every turn, whatever `herd_trylock` said; a worker that waits again
+ * another worker. In HERD_MODE_HANDOFF what was accepted is passed on then. To be called in every turn, whatever `herd_trylock` said; a worker that waits again
  * without it gives the right up then.
  *
  * Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it
@@ -1081,8 +1205,8 @@ uint32_t herd_abi(void);
  *
  * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
  * one is; -EINVAL: NULL, or no such slot; -ESTALE: in
- * HERD_MODE_MUTEX, where all workers must have the same listeners, this process was forked before they
- * were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
+ * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this process
+ * was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
  * negated errno values of listen(2).
  * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
  * process cannot use it (HERD_EFORKED). Since 0.1.

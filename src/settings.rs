@@ -1,7 +1,9 @@
 //! The host's configuration, checked and with its defaults filled in.
 
-use crate::abi::{HERD_MAX_WORKERS, HERD_MODE_REUSEPORT, herd_config};
-use crate::accept::balance::Balance;
+use crate::abi::{
+    HERD_ANY_SLOT, HERD_MAX_WORKERS, HERD_MODE_HANDOFF, HERD_MODE_REUSEPORT, herd_config,
+};
+use crate::accept::balance::{Balance, Pick};
 use crate::log::Log;
 use crate::mode::Mode;
 use crate::sys::clock::US_PER_MS;
@@ -13,15 +15,26 @@ pub struct Settings {
     /// What the host asked for; see `Herd::mode` for what it got.
     pub wished_mode: u32,
     pub balance: Balance,
+    /// Comes before `balance`.
+    pub pick: Option<Pick>,
+    /// The slot whose worker alone accepts, in HANDOFF.
+    pub acceptor_slot: Option<u16>,
     pub max_workers: u32,
     pub worker_connections: u32,
     pub accept_delay_us: u64,
     pub handover_delay_us: u64,
     pub accept_batch: u32,
+    /// The host left accept_batch to the library.
+    pub adapts_batch: bool,
     pub name: String,
 }
 
 pub const DEFAULT_NAME: &str = "herd";
+
+const DEFAULT_WORKERS: u32 = 64;
+
+/// Default of accept_batch where a batch is shared out among the workers.
+const HANDOFF_ACCEPT_BATCH: u32 = 16;
 
 impl Settings {
     pub fn new(config: &herd_config, name: &str, log: &Log) -> Result<Settings> {
@@ -29,16 +42,23 @@ impl Settings {
         let balance_data = HostPointer(config.balance_data);
         let balance = Balance::resolve(config.balance, config.balance_callback, balance_data);
         let accept_delay = config.accept_delay_ms;
+        let passes_on = config.mode == HERD_MODE_HANDOFF;
+        let balance = balance.and_then(|balance| {
+            if balance.fits(passes_on) { Ok(balance) } else { Err(Error::INVALID) }
+        });
+        let default_batch = if passes_on { HANDOFF_ACCEPT_BATCH } else { 1 };
         Ok(Settings {
             // A mode that does not exist is refused before anything is made.
             wished_mode: check
                 .says("mode", config.mode, Mode::resolve(config.mode, true))
                 .map(|_| config.mode)?,
             balance: check.fits(config.mode, check.says("balance", config.balance, balance)?)?,
+            pick: check.pick(config)?,
+            acceptor_slot: check.acceptor_slot(config)?,
             max_workers: check.range(
                 "max_workers",
                 config.max_workers,
-                64,
+                DEFAULT_WORKERS,
                 1..=HERD_MAX_WORKERS,
             )?,
             worker_connections: check.range(
@@ -56,7 +76,13 @@ impl Settings {
             handover_delay_us: check
                 .range("handover_delay_us", config.handover_delay_us, 500, 1..=1_000_000)?
                 .into(),
-            accept_batch: check.range("accept_batch", config.accept_batch, 1, 1..=1024)?,
+            adapts_batch: passes_on && config.accept_batch == 0,
+            accept_batch: check.range(
+                "accept_batch",
+                config.accept_batch,
+                default_batch,
+                1..=1024,
+            )?,
             name: check.name(name)?,
         })
     }
@@ -100,6 +126,32 @@ impl Check<'_> {
                 Err(Error::INVALID)
             }
         }
+    }
+
+    fn pick(&self, config: &herd_config) -> Result<Option<Pick>> {
+        if config.pick_callback.is_some() && config.mode != HERD_MODE_HANDOFF {
+            self.log.error(format_args!("create: pick_callback goes with HERD_MODE_HANDOFF only"));
+            return Err(Error::INVALID);
+        }
+        let data = HostPointer(config.pick_data);
+        Ok(config.pick_callback.map(|callback| Pick { callback, data }))
+    }
+
+    fn acceptor_slot(&self, config: &herd_config) -> Result<Option<u16>> {
+        let slot = config.acceptor_slot;
+        // A program that zeroes its config instead of initialising it means no slot by this 0.
+        if slot == HERD_ANY_SLOT || (slot == 0 && config.mode != HERD_MODE_HANDOFF) {
+            return Ok(None);
+        }
+        let slots = if config.max_workers == 0 { DEFAULT_WORKERS } else { config.max_workers };
+        let number = u16::try_from(slot).ok().filter(|&number| u32::from(number) < slots);
+        if config.mode != HERD_MODE_HANDOFF || number.is_none() {
+            self.log.error(format_args!(
+                "create: acceptor_slot {slot}: below max_workers, and with HERD_MODE_HANDOFF only"
+            ));
+            return Err(Error::INVALID);
+        }
+        Ok(number)
     }
 
     fn name(&self, name: &str) -> Result<String> {

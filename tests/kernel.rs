@@ -5,15 +5,19 @@
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::sockopt::{ReuseAddr, ReusePort};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrIn, bind, listen, setsockopt, socket,
+    AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
+    SockaddrIn, bind, listen, recvmsg, sendmsg, setsockopt, socket, socketpair,
 };
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use std::io::{ErrorKind, Read};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{ForkResult, fork};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 use std::time::Duration;
@@ -304,4 +308,174 @@ fn a_members_queue_is_reset_only_when_its_last_descriptor_is_closed() {
     let resets = clients.iter_mut().map(was_reset).filter(|&reset| reset).count();
     assert!(resets > 0);
     assert_eq!(resets + at_kept + at_first, clients.len());
+}
+
+// --- passing descriptors (HERD_MODE_HANDOFF) ---
+
+/// Sending and receiving end.
+fn packets() -> (OwnedFd, OwnedFd) {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap()
+}
+
+fn send(to: &OwnedFd, bytes: &[u8], fds: &[RawFd]) -> Result<(), Errno> {
+    let control = [ControlMessage::ScmRights(fds)];
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    sendmsg::<()>(to.as_raw_fd(), &[IoSlice::new(bytes)], &control, flags, None).map(|_| ())
+}
+
+/// Bytes, descriptors, and whether some of them are missing.
+fn peek(from: &OwnedFd) -> Result<(usize, Vec<OwnedFd>, bool), Errno> {
+    let mut room = [0; 256];
+    let mut control = nix::cmsg_space!([RawFd; 16]);
+    let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_CMSG_CLOEXEC;
+    let mut parts = [IoSliceMut::new(&mut room)];
+    let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
+    let is_truncated = message.flags.contains(MsgFlags::MSG_CTRUNC);
+    let mut fds = Vec::new();
+    // nix keeps the messages of a truncated control to itself; the descriptors are there all the same.
+    for control in message.cmsgs().into_iter().flatten() {
+        if let ControlMessageOwned::ScmRights(raw) = control {
+            // SAFETY: new descriptors that nobody else owns.
+            fds.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+        }
+    }
+    Ok((message.bytes, fds, is_truncated))
+}
+
+fn drop_first(from: &OwnedFd) {
+    let flags = MsgFlags::MSG_DONTWAIT;
+    recvmsg::<()>(from.as_raw_fd(), &mut [], None, flags).unwrap();
+}
+
+fn queued_bytes(from: &OwnedFd) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the kernel writes one int.
+    assert_eq!(unsafe { libc::ioctl(from.as_raw_fd(), libc::FIONREAD, &mut bytes) }, 0);
+    bytes
+}
+
+/// Runs `body` in a child, which ends by _exit with its result.
+fn in_child(body: impl FnOnce() -> bool) -> WaitStatus {
+    // SAFETY: the child only makes system calls and small allocations, and ends with _exit or a signal.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Parent { child } => waitpid(child, None).unwrap(),
+        ForkResult::Child => {
+            let passed = body();
+            // SAFETY: ends the process at once.
+            unsafe { libc::_exit(i32::from(!passed)) }
+        }
+    }
+}
+
+fn passed(status: WaitStatus) -> bool {
+    matches!(status, WaitStatus::Exited(_, 0))
+}
+
+#[test]
+fn a_peek_installs_descriptors_of_its_own_and_leaves_the_message() {
+    let (sender, receiver) = packets();
+    let (mut from, to) = std::io::pipe().unwrap();
+    send(&sender, b"abc", &[to.as_raw_fd(), to.as_raw_fd()]).unwrap();
+    drop(to);
+    let (bytes, fds, _) = peek(&receiver).unwrap();
+    assert_eq!((bytes, fds.len(), queued_bytes(&receiver)), (3, 2, 3));
+    let again = peek(&receiver).unwrap();
+    assert_eq!((again.0, again.1.len()), (3, 2));
+    drop(again);
+    drop_first(&receiver);
+    assert_eq!(peek(&receiver).unwrap_err(), Errno::EAGAIN);
+    // The peeked ones live on, and are the last: when they go, the pipe ends.
+    std::fs::File::from(fds.into_iter().next().unwrap()).write_all(b"x").unwrap();
+    let mut read = Vec::new();
+    from.read_to_end(&mut read).unwrap();
+    assert_eq!(read, b"x");
+}
+
+#[test]
+fn messages_keep_their_borders_and_descriptors_and_their_bytes_are_summed() {
+    let (sender, receiver) = packets();
+    for count in [3, 1, 2] {
+        let pipes: Vec<_> = (0..count).map(|_| std::io::pipe().unwrap()).collect();
+        let fds: Vec<_> = pipes.iter().map(|(_, to)| to.as_raw_fd()).collect();
+        send(&sender, &vec![count as u8; 10 * count], &fds).unwrap();
+    }
+    assert_eq!(queued_bytes(&receiver), 60);
+    for count in [3, 1, 2] {
+        let (bytes, fds, is_truncated) = peek(&receiver).unwrap();
+        assert_eq!((bytes, fds.len(), is_truncated), (10 * count, count, false));
+        drop_first(&receiver);
+    }
+    assert_eq!(queued_bytes(&receiver), 0);
+}
+
+#[test]
+fn a_message_outlives_its_sender_and_a_reader_that_is_killed_before_it_takes_it() {
+    let (sender, receiver) = packets();
+    let (from, to) = std::io::pipe().unwrap();
+    let sent = in_child(|| send(&sender, b"abc", &[to.as_raw_fd()]).is_ok());
+    assert!(passed(sent));
+    drop(to);
+    let killed = in_child(|| {
+        let _peeked = peek(&receiver).unwrap();
+        // SAFETY: this child only.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) == 0 }
+    });
+    assert!(matches!(killed, WaitStatus::Signaled(..)));
+    // Any process that has the end can read it.
+    assert!(passed(in_child(|| peek(&receiver).is_ok_and(|(_, fds, _)| fds.len() == 1))));
+    let (_, fds, _) = peek(&receiver).unwrap();
+    drop_first(&receiver);
+    std::fs::File::from(fds.into_iter().next().unwrap()).write_all(b"y").unwrap();
+    let mut read = Vec::new();
+    std::fs::File::from(OwnedFd::from(from)).read_to_end(&mut read).unwrap();
+    assert_eq!(read, b"y");
+}
+
+#[test]
+fn a_peek_without_enough_free_descriptors_says_so_and_leaves_the_message_whole() {
+    let (sender, receiver) = packets();
+    let (_from, to) = std::io::pipe().unwrap();
+    let fd = to.as_raw_fd();
+    send(&sender, b"abc", &[fd, fd, fd]).unwrap();
+    let truncated = in_child(|| {
+        let room = nix::unistd::dup(&to).unwrap();
+        let lowest = room.as_raw_fd();
+        drop(room);
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, lowest as u64 + 1, most).unwrap();
+        // One is free below the limit.
+        let few = peek(&receiver).unwrap();
+        setrlimit(Resource::RLIMIT_NOFILE, lowest as u64, most).unwrap();
+        let none = peek(&receiver).unwrap();
+        few.2 && few.1.len() < 3 && none.2 && none.1.is_empty()
+    });
+    assert!(passed(truncated));
+    let (_, fds, is_truncated) = peek(&receiver).unwrap();
+    assert_eq!((fds.len(), is_truncated), (3, false));
+}
+
+#[test]
+fn descriptors_on_their_way_are_limited_by_user_and_counted_until_their_message_is_taken() {
+    if !nix::unistd::geteuid().is_root() {
+        return; // it takes root to become somebody whose descriptors nobody else counts for
+    }
+    let (sender, receiver) = packets();
+    let limited = in_child(|| {
+        setrlimit(Resource::RLIMIT_NOFILE, 64, 64).unwrap();
+        let user = nix::unistd::Uid::from_raw(54322);
+        nix::unistd::setuid(user).unwrap();
+        let fd = sender.as_raw_fd();
+        let fits = (0..200).take_while(|_| send(&receiver, b"a", &[fd]).is_ok()).count();
+        let full = send(&receiver, b"a", &[fd]);
+        drop(peek(&sender));
+        let still_full = send(&receiver, b"a", &[fd]);
+        drop_first(&sender);
+        let room = send(&receiver, b"a", &[fd]);
+        (64..=66).contains(&fits)
+            && full == Err(Errno::ETOOMANYREFS)
+            && still_full == Err(Errno::ETOOMANYREFS)
+            && room.is_ok()
+    });
+    assert!(passed(limited));
 }

@@ -1,5 +1,6 @@
 //! Configuration of a herd.
 
+use super::handoff::herd_pick_fn;
 use std::ffi::{c_char, c_int, c_void};
 
 /// The best mode that works here. `herd_mode` tells which it is.
@@ -18,7 +19,10 @@ pub const HERD_MODE_MUTEX: u32 = 2;
 /// the program, workers with too much load let others accept from their sockets. Falls back to MUTEX,
 /// with a warning, where the kernel refuses EPOLLEXCLUSIVE.
 pub const HERD_MODE_REUSEPORT: u32 = 3;
-/// One process accepts and passes connections on. Not part of this version.
+/// The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
+/// connection to the worker that is to serve it, itself included: the least loaded one, each in turn,
+/// or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each batch of
+/// connections that go to one other worker, and two more descriptors for each slot.
 pub const HERD_MODE_HANDOFF: u32 = 4;
 /// Every worker always watches the listeners, so every idle worker wakes for every connection:
 /// the thundering herd, kept as the control to compare with.
@@ -31,8 +35,14 @@ pub const HERD_BALANCE_SPREAD: u32 = 1;
 /// One worker after the other is filled, each until 7/8 of its `worker_connections` are in use, as
 /// nginx does: fewer connections to upstream servers, warmer caches.
 pub const HERD_BALANCE_PACK: u32 = 2;
-/// The host decides, in the `balance_callback` of its configuration.
+/// The host decides, in the `balance_callback` of its configuration. Not in HERD_MODE_HANDOFF, which
+/// has `pick_callback`.
 pub const HERD_BALANCE_CALLBACK: u32 = 3;
+/// HERD_MODE_HANDOFF only: each worker in turn, whatever its load.
+pub const HERD_BALANCE_ROUND_ROBIN: u32 = 4;
+
+/// For `herd_worker_create`: any free slot. For `herd_config.acceptor_slot`: no certain one.
+pub const HERD_ANY_SLOT: c_int = -1;
 
 /// Largest `max_workers`.
 pub const HERD_MAX_WORKERS: u32 = 1024;
@@ -88,6 +98,7 @@ pub struct herd_config {
     pub handover_delay_us: u32,
     /// Connections accepted in one turn at most. 1 to 1024. Default: 1, as nginx without
     /// `multi_accept`: two clients taken at once by one worker wait behind each other's handlers.
+    /// In HERD_MODE_HANDOFF, where a batch is shared out: 16 while connections come fast.
     pub accept_batch: u32,
     /// Name of the herd in messages, or NULL. 1 to 63 characters out of letters, digits, `_`, `-`
     /// and `.`; copied.
@@ -100,4 +111,12 @@ pub struct herd_config {
     pub balance_callback: herd_balance_fn,
     /// First argument of `balance_callback`.
     pub balance_data: *mut c_void,
+    /// Names the worker for a connection, in HERD_MODE_HANDOFF; NULL: `balance` chooses for all.
+    pub pick_callback: herd_pick_fn,
+    /// First argument of `pick_callback`.
+    pub pick_data: *mut c_void,
+    /// In HERD_MODE_HANDOFF the slot whose worker alone accepts, and gives itself nothing while there
+    /// are others: a parent can make that worker in its own process and run it. Default:
+    /// HERD_ANY_SLOT (not zero): whichever worker has the accept right.
+    pub acceptor_slot: c_int,
 }

@@ -1,6 +1,7 @@
 //! Listeners and accepted connections.
 
 use super::handle::herd_worker;
+use super::handoff::HERD_TAG_BYTES_MAX;
 use libc::{sockaddr, sockaddr_storage};
 use std::ffi::{c_int, c_void};
 
@@ -48,10 +49,14 @@ pub struct herd_accepted {
     pub size: u32,
     /// The connection: non-blocking, close-on-exec, the host's own.
     pub fd: c_int,
-    /// Number of the listener that it came from.
+    /// Number of the listener that it came from, or HERD_LISTENER_NONE.
     pub listener: u32,
     /// Bytes of `peer` that are filled.
     pub peer_length: u32,
     /// The peer's address.
     pub peer: sockaddr_storage,
+    /// Bytes of `tag` that are filled: 0 unless it came by `herd_handoff_send`.
+    pub tag_bytes: u32,
+    /// What was sent with it.
+    pub tag: [u8; HERD_TAG_BYTES_MAX as usize],
 }

@@ -8,6 +8,7 @@ pub mod config;
 pub mod error;
 pub mod event;
 pub mod handle;
+pub mod handoff;
 pub mod listen;
 pub mod stats;
 
@@ -15,5 +16,6 @@ pub use config::*;
 pub use error::*;
 pub use event::*;
 pub use handle::*;
+pub use handoff::*;
 pub use listen::*;
 pub use stats::*;

@@ -47,4 +47,14 @@ pub struct herd_stats {
     pub reaps: u64,
     /// Events of descriptors that were closed without `herd_event_del`, dropped.
     pub stale_events: u64,
+    /// Connections sent to the slot's worker (HANDOFF). Those that are still on their way are the
+    /// difference to `handoff_received`, in the whole herd.
+    pub handoff_sent: u64,
+    /// Connections that the worker received, whomever they had been sent to (HANDOFF).
+    pub handoff_received: u64,
+    /// Those of them that had been sent to another worker, which died or did not take them (HANDOFF).
+    pub handoff_rerouted: u64,
+    /// Times the worker had to keep what it had accepted for a while, since no worker could take it
+    /// (HANDOFF).
+    pub handoff_deferred: u64,
 }

@@ -3,6 +3,7 @@
 
 use super::arming::Arming;
 use super::error_class::{ErrorClass, classify};
+use super::handoff::Origin;
 use super::listener::{Acceptance, Delivery};
 use crate::shm::slot::{Counters, count};
 use crate::sys::socket::{self, Connection};
@@ -13,9 +14,8 @@ use std::collections::VecDeque;
 /// A connection that the host has not got yet.
 pub struct Accepted {
     pub connection: Connection,
-    /// The herd's number of the listener.
-    pub listener: u16,
-    /// The worker's number of the listener's socket.
+    pub origin: Origin,
+    /// The worker's number of the listener's socket, for one that it accepted itself.
     pub place: u16,
     pub acceptance: Acceptance,
 }
@@ -50,12 +50,13 @@ pub struct Acceptor {
 }
 
 impl Acceptor {
-    /// Room for all listeners and a whole batch, so that a turn allocates nothing.
-    pub fn new(listeners: usize, batch: u32) -> Result<Acceptor> {
+    /// Room for all listeners and for all connections that one turn brings, so that it allocates
+    /// nothing.
+    pub fn new(listeners: usize, connections: usize) -> Result<Acceptor> {
         let mut ready = Vec::new();
         ready.try_reserve_exact(listeners).map_err(|_| Error::NO_MEMORY)?;
         let mut accepted = VecDeque::new();
-        accepted.try_reserve_exact(batch as usize).map_err(|_| Error::NO_MEMORY)?;
+        accepted.try_reserve_exact(connections).map_err(|_| Error::NO_MEMORY)?;
         Ok(Acceptor {
             ready: RefCell::new(ready),
             next_place: Cell::new(0),
@@ -102,7 +103,8 @@ impl Acceptor {
                     self.budget.set(self.budget.get() - 1);
                     self.next_place.set(place.wrapping_add(1));
                     let acceptance = listener.acceptance;
-                    return Ok(Accepted { connection, listener: number, place, acceptance });
+                    let origin = Origin::Listener(number);
+                    return Ok(Accepted { connection, origin, place, acceptance });
                 }
                 Err(error) => error,
             };

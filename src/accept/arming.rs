@@ -2,7 +2,7 @@
 //! ngx_disable_accept_events in ngx_event_accept.c). Several are switched at once, through the set
 //! that holds them all.
 
-use super::listener::Listener;
+use super::listener::{Acceptance, Listener};
 use super::listener_table::ListenerSet;
 use crate::reactor::{Reactor, Source};
 use crate::sys::epoll::{self, Epoll};
@@ -106,6 +106,13 @@ impl Arming {
     pub fn listener(&self, place: u16) -> Option<&Arc<Listener>> {
         let armable = self.find(place).filter(|armable| !armable.failed.get())?;
         Some(&armable.listener)
+    }
+
+    /// What the host wants done with the connections of a listener, whether this worker can accept from
+    /// it or not.
+    pub fn acceptance(&self, number: u16) -> Option<Acceptance> {
+        let armable = self.listeners.iter().find(|armable| armable.number == number)?;
+        Some(armable.listener.acceptance)
     }
 
     /// The socket at a place, and the herd's number of its listener.

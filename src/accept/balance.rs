@@ -63,6 +63,8 @@ pub enum Balance {
         decide: extern "C-unwind" fn(*mut std::ffi::c_void, u64, u64) -> i32,
         data: HostPointer,
     },
+    /// Each in turn.
+    RoundRobin,
 }
 
 impl Balance {
@@ -71,8 +73,22 @@ impl Balance {
             (HERD_BALANCE_DEFAULT | HERD_BALANCE_SPREAD, None) => Ok(Balance::Spread),
             (HERD_BALANCE_PACK, None) => Ok(Balance::Pack),
             (HERD_BALANCE_CALLBACK, Some(decide)) => Ok(Balance::Callback { decide, data }),
+            (HERD_BALANCE_ROUND_ROBIN, None) => Ok(Balance::RoundRobin),
             _ => Err(Error::INVALID),
         }
+    }
+
+    /// Whether it is about who accepts next, or (`passes_on`) about who gets what was accepted.
+    pub fn fits(&self, passes_on: bool) -> bool {
+        match self {
+            Balance::Spread | Balance::Pack => true,
+            Balance::Callback { .. } => !passes_on,
+            Balance::RoundRobin => passes_on,
+        }
+    }
+
+    pub fn is_in_turn(&self) -> bool {
+        matches!(self, Balance::RoundRobin)
     }
 
     pub fn code(&self) -> u32 {
@@ -80,6 +96,7 @@ impl Balance {
             Balance::Spread => HERD_BALANCE_SPREAD,
             Balance::Pack => HERD_BALANCE_PACK,
             Balance::Callback { .. } => HERD_BALANCE_CALLBACK,
+            Balance::RoundRobin => HERD_BALANCE_ROUND_ROBIN,
         }
     }
 
@@ -88,7 +105,7 @@ impl Balance {
     pub fn should_look(&self, load: u64, least_seen: u64, cost: Cost) -> bool {
         match self {
             Balance::Spread => exceeds(load, least_seen, cost),
-            Balance::Pack => false,
+            Balance::Pack | Balance::RoundRobin => false,
             Balance::Callback { .. } => true,
         }
     }
@@ -97,7 +114,7 @@ impl Balance {
     pub fn should_yield(&self, load: u64, least: u64, cost: Cost) -> bool {
         match self {
             Balance::Spread => exceeds(load, least, cost),
-            Balance::Pack => false,
+            Balance::Pack | Balance::RoundRobin => false,
             Balance::Callback { decide, data } => decide(data.0, load, least) > 0,
         }
     }
@@ -109,6 +126,7 @@ impl fmt::Display for Balance {
             Balance::Spread => "spread",
             Balance::Pack => "pack",
             Balance::Callback { .. } => "callback",
+            Balance::RoundRobin => "round robin",
         })
     }
 }
@@ -124,11 +142,16 @@ pub enum Cost {
     FastWakeUp,
 }
 
+/// What spreads exactly.
+pub fn slack(load: u64) -> u64 {
+    1 + load / 16
+}
+
 /// A load that differs by the slack or less is as good: moving the accepts would cost more than it
 /// gains. One connection and a sixteenth of the load spread exactly. Where a hand-over wakes somebody,
 /// there is at most one for six connections (a fifth of a sleep each), or for nine at a fast pace.
-fn slack(load: u64, cost: Cost) -> u64 {
-    let exact = 1 + load / 16;
+fn slack_at(load: u64, cost: Cost) -> u64 {
+    let exact = slack(load);
     match cost {
         Cost::Reorder => exact,
         Cost::WakeUp => exact.max(5),
@@ -137,7 +160,21 @@ fn slack(load: u64, cost: Cost) -> u64 {
 }
 
 fn exceeds(load: u64, least: u64, cost: Cost) -> bool {
-    load > least.saturating_add(slack(load, cost))
+    load > least.saturating_add(slack_at(load, cost))
+}
+
+/// The host names the worker that gets a connection.
+#[derive(Clone, Copy)]
+pub struct Pick {
+    pub callback: extern "C-unwind" fn(*mut std::ffi::c_void, *const libc::sockaddr, u32) -> i32,
+    pub data: HostPointer,
+}
+
+impl Pick {
+    pub fn ask(&self, peer: &libc::sockaddr_storage, peer_length: u32) -> Option<u16> {
+        let named = (self.callback)(self.data.0, std::ptr::from_ref(peer).cast(), peer_length);
+        u16::try_from(named).ok()
+    }
 }
 
 /// The least loaded of `candidates` (slot, load); the first of several.
@@ -242,7 +279,8 @@ mod tests {
         assert_eq!(resolve(HERD_BALANCE_PACK, None), Ok(HERD_BALANCE_PACK));
         assert_eq!(resolve(HERD_BALANCE_CALLBACK, None), Err(Error::INVALID));
         assert_eq!(resolve(HERD_BALANCE_PACK, Some(more_than_double)), Err(Error::INVALID));
-        assert_eq!(resolve(4, None), Err(Error::INVALID));
+        assert_eq!(resolve(HERD_BALANCE_ROUND_ROBIN, None), Ok(HERD_BALANCE_ROUND_ROBIN));
+        assert_eq!(resolve(5, None), Err(Error::INVALID));
         let host = Balance::resolve(HERD_BALANCE_CALLBACK, Some(more_than_double), none).unwrap();
         assert!(host.should_look(0, 0, Cost::WakeUp));
         assert!(host.should_yield(5, 2, Cost::WakeUp) && !host.should_yield(4, 2, Cost::Reorder));

@@ -1,12 +1,14 @@
 //! A listening socket of the herd, and what the host wants done with its connections.
 
-use crate::abi::{herd_accept_fn, herd_worker};
+use super::acceptor::Accepted;
+use super::handoff::Origin;
+use crate::abi::{herd_accept_fn, herd_handoff_fn, herd_worker};
 use crate::shm::Steering;
 use crate::sys::Result;
 use crate::sys::address::Address;
 use crate::sys::fork::ForkToken;
 use crate::sys::host::HostPointer;
-use crate::sys::socket::{self, Connection, ListenOptions, SocketFile};
+use crate::sys::socket::{self, ListenOptions, SocketFile};
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// What to do with an accepted connection.
@@ -14,6 +16,8 @@ use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 pub struct Acceptance {
     /// None: the host takes connections with `herd_accept`.
     pub callback: herd_accept_fn,
+    /// For one that came by `herd_handoff_send`, in place of `callback`.
+    pub of_sent: herd_handoff_fn,
     pub data: HostPointer,
 }
 
@@ -27,8 +31,20 @@ pub enum Delivery {
 }
 
 impl Acceptance {
+    pub fn of_listener(callback: herd_accept_fn, data: HostPointer) -> Acceptance {
+        Acceptance { callback, of_sent: None, data }
+    }
+
+    pub fn of_sent(of_sent: herd_handoff_fn, data: HostPointer) -> Acceptance {
+        Acceptance { callback: None, of_sent, data }
+    }
+
     pub fn delivery(&self) -> Delivery {
-        if self.callback.is_some() { Delivery::Push } else { Delivery::Pull }
+        if self.callback.is_some() || self.of_sent.is_some() {
+            Delivery::Push
+        } else {
+            Delivery::Pull
+        }
     }
 }
 
@@ -129,9 +145,19 @@ impl Drop for Listener {
 }
 
 /// Hands a connection to the host, whose own it is from then on.
-pub fn deliver(acceptance: Acceptance, worker: *mut herd_worker, connection: Connection) {
-    let Some(callback) = acceptance.callback else { return };
+pub fn deliver(accepted: Accepted, worker: *mut herd_worker) {
+    let Accepted { connection, origin, acceptance, .. } = accepted;
     let peer = (&raw const connection.peer).cast();
     let peer_length = connection.peer_length;
-    callback(worker, connection.fd.into_raw_fd(), peer, peer_length, acceptance.data.0);
+    let data = acceptance.data.0;
+    match (origin, acceptance.callback, acceptance.of_sent) {
+        (Origin::Listener(_), Some(callback), _) => {
+            callback(worker, connection.fd.into_raw_fd(), peer, peer_length, data);
+        }
+        (Origin::Sent(tag), _, Some(callback)) => {
+            let (tag, fd) = (tag.bytes(), connection.fd.into_raw_fd());
+            callback(worker, fd, peer, peer_length, tag.as_ptr().cast(), tag.len(), data);
+        }
+        _ => {}
+    }
 }

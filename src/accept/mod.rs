@@ -4,9 +4,11 @@
 pub mod acceptor;
 pub mod arming;
 pub mod balance;
+pub mod choice;
 pub mod error_class;
 pub mod gate;
 pub mod guard;
+pub mod handoff;
 pub mod listener;
 pub mod listener_table;
 pub mod neighbours;

@@ -3,6 +3,7 @@
 use super::handle::with_worker;
 use super::sized;
 use crate::abi::*;
+use crate::accept::handoff::{Origin, Tag};
 use std::ffi::c_int;
 use std::mem::size_of;
 use std::os::fd::IntoRawFd;
@@ -22,9 +23,15 @@ pub extern "C" fn herd_accept(worker: *mut herd_worker, accepted: *mut herd_acce
     with_worker(worker, |worker| {
         sized::check_output(accepted)?;
         let taken = worker.accept_pulled()?;
+        let (listener, tag) = match &taken.origin {
+            Origin::Listener(number) => (u32::from(*number), None),
+            Origin::Sent(tag) => (HERD_LISTENER_NONE, Some(tag)),
+        };
         let filled = herd_accepted {
             size: size_of::<herd_accepted>() as u32,
-            listener: u32::from(taken.listener),
+            listener,
+            tag_bytes: tag.map_or(0, |tag| tag.bytes().len() as u32),
+            tag: tag.map_or([0; HERD_TAG_BYTES_MAX as usize], Tag::padded),
             peer_length: taken.connection.peer_length,
             peer: taken.connection.peer,
             fd: taken.connection.fd.into_raw_fd(),

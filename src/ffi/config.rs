@@ -22,6 +22,9 @@ pub(super) const CONFIG_DEFAULTS: herd_config = herd_config {
     log_data: ptr::null_mut(),
     balance_callback: None,
     balance_data: ptr::null_mut(),
+    pick_callback: None,
+    pick_data: ptr::null_mut(),
+    acceptor_slot: HERD_ANY_SLOT,
 };
 
 pub(super) const LISTEN_OPTIONS_DEFAULTS: herd_listen_options = herd_listen_options {

@@ -22,9 +22,9 @@ use std::ffi::{c_char, c_int, c_void};
 /// HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
 /// HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
 /// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
-/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open,
-/// another with the first listener, and another when connections are steered (`herd_is_steered`).
-/// Since 0.1.
+/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, in
+/// HERD_MODE_HANDOFF 3 * max_workers + 3, another with the first listener, and another when connections
+/// are steered (`herd_is_steered`). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
     let create = || -> Result<usize> {
@@ -86,8 +86,8 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 ///
 /// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
 /// understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
-/// process exists already and would not see it, or in HERD_MODE_MUTEX a worker of any process (all must
-/// have the same listeners there); other negated errno values from socket(2), bind(2),
+/// process exists already and would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of
+/// any process (all must have the same listeners there); other negated errno values from socket(2), bind(2),
 /// listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
@@ -108,7 +108,7 @@ pub extern "C" fn herd_listen(
         handle.herd.listen(
             address,
             &options,
-            Acceptance { callback: accept, data: HostPointer(accept_data) },
+            Acceptance::of_listener(accept, HostPointer(accept_data)),
         )
     })
 }
@@ -129,9 +129,7 @@ pub extern "C" fn herd_add_listener(
 ) -> c_int {
     with_herd(herd, |handle| {
         handle.refuse_with_workers()?;
-        handle
-            .herd
-            .add_listener(fd, Acceptance { callback: accept, data: HostPointer(accept_data) })
+        handle.herd.add_listener(fd, Acceptance::of_listener(accept, HostPointer(accept_data)))
     })
 }
 
@@ -139,7 +137,7 @@ pub extern "C" fn herd_add_listener(
 /// descriptor of it in this process. Its number may be given to the next listener.
 ///
 /// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
-/// uses it, or in HERD_MODE_MUTEX one of any process. Since 0.1.
+/// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {

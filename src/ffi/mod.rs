@@ -3,6 +3,7 @@
 
 mod fence;
 mod handle;
+mod handoff;
 mod sized;
 
 pub mod accept;

@@ -32,7 +32,7 @@ pub extern "C" fn herd_listen_systemd(
     with_herd(herd, |handle| {
         let name = if name.is_null() { None } else { Some(text(name)?) };
         handle.refuse_with_workers()?;
-        let acceptance = Acceptance { callback: accept, data: HostPointer(accept_data) };
+        let acceptance = Acceptance::of_listener(accept, HostPointer(accept_data));
         handle.herd.add_passed_listeners(name, acceptance)
     })
 }

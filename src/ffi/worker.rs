@@ -7,9 +7,6 @@ use crate::sys::{Error, Result};
 use crate::worker::{Phase, Worker};
 use std::ffi::c_int;
 
-/// For `herd_worker_create`: any free slot.
-pub const HERD_ANY_SLOT: c_int = -1;
-
 /// `herd_worker_state`: the worker accepts and serves.
 pub const HERD_WORKER_RUNNING: c_int = 0;
 /// `herd_worker_state`: after `herd_drain`: it accepts no more, and serves the connections it has.
@@ -25,8 +22,8 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 ///
 /// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
 /// one is; -EINVAL: NULL, or no such slot; -ESTALE: in
-/// HERD_MODE_MUTEX, where all workers must have the same listeners, this process was forked before they
-/// were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
+/// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this process
+/// was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
 /// negated errno values of listen(2).
 /// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
 /// process cannot use it (HERD_EFORKED). Since 0.1.

@@ -62,9 +62,9 @@ impl Herd {
         self.known_changes.store(changes, SeqCst);
     }
 
-    /// A holder of the accept right accepts for all workers, so all must have the same listeners.
+    /// Who accepts for all workers must have the same listeners as they.
     pub fn may_change_listeners(&self) -> Result<()> {
-        if self.has_accept_right && self.free_slots()? < self.region.slots().len() {
+        if self.shares_listeners() && self.free_slots()? < self.region.slots().len() {
             return Err(Error::BUSY);
         }
         Ok(())
@@ -79,7 +79,7 @@ impl Herd {
     pub fn listeners(&self) -> Result<ListenerSet> {
         let knows_all =
             self.known_changes.load(SeqCst) == self.region.listener_changes.load(SeqCst);
-        if self.has_accept_right && !knows_all {
+        if self.shares_listeners() && !knows_all {
             self.log.error(format_args!("worker: forked before the listeners were changed"));
             return Err(Error::errno(libc::ESTALE));
         }

@@ -2,12 +2,14 @@
 //! the parent and inherited by its children.
 
 mod activation;
+pub mod handoff;
 mod listeners;
 mod slots;
 
 use crate::abi::{HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT, herd_stats};
 use crate::accept::balance::Balance;
 use crate::accept::guard::Guard;
+use crate::accept::listener::Acceptance;
 use crate::accept::listener_table::ListenerTable;
 use crate::log::Log;
 use crate::mode::Mode;
@@ -17,8 +19,11 @@ use crate::shm::slot::Slot;
 use crate::shm::{Region, Steering};
 use crate::sys::bell::Bell;
 use crate::sys::epoll::Epoll;
+use crate::sys::host::HostPointer;
+use crate::sys::transfer::Transfer;
 use crate::sys::{Error, Result, epoll};
 use std::ffi::CString;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -57,6 +62,10 @@ pub struct Herd {
     /// One for each slot. Not shared: each process uses those of its own workers.
     pub remotes: Vec<Arc<Remote>>,
     pub guard: Guard,
+    /// One for each slot, in HANDOFF: connections on their way to its worker.
+    queues: Vec<Transfer>,
+    /// What the host wants done with connections that were sent to it.
+    sent_acceptance: Mutex<Acceptance>,
     listeners: Mutex<ListenerTable>,
     /// The changes of listeners that this process knows of.
     known_changes: AtomicU64,
@@ -70,7 +79,16 @@ impl Herd {
             shared.inspect_err(|error| log.error(format_args!("create: {error}")))?;
         let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
         let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
-        let has_accept_right = mode == Mode::Mutex && settings.max_workers > 1;
+        let one_of_many = match mode {
+            Mode::Mutex => true,
+            Mode::Handoff => settings.acceptor_slot.is_none(),
+            Mode::Exclusive | Mode::Reuseport | Mode::Shared => false,
+        };
+        let has_accept_right = one_of_many && settings.max_workers > 1;
+        let queues = if mode == Mode::Handoff { slots } else { 0 };
+        let queues = (0..queues).map(|_| Transfer::new()).collect::<Result<_>>();
+        let queues =
+            queues.inspect_err(|error| log.error(format_args!("create: queues: {error}")))?;
         let group_size = if mode == Mode::Reuseport { slots } else { 1 };
         let may_steer = group_size > 1 && matches!(settings.balance, Balance::Spread);
         let steering = if may_steer { Herd::make_steering(slots, &log) } else { None };
@@ -84,6 +102,8 @@ impl Herd {
             bells,
             remotes: (0..slots).map(|_| Arc::default()).collect(),
             guard,
+            queues,
+            sent_acceptance: Mutex::new(Acceptance::of_sent(None, HostPointer(ptr::null_mut()))),
             listeners: Mutex::new(ListenerTable::new(group_size, has_accept_right)),
             known_changes: AtomicU64::new(0),
             settings,
@@ -107,6 +127,12 @@ impl Herd {
         let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
         let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us)?;
         Ok((region, bells, guard))
+    }
+
+    /// Whether a worker gets connections that another accepted, so that all must know the same
+    /// listeners.
+    pub fn shares_listeners(&self) -> bool {
+        self.has_accept_right || self.has_queues()
     }
 
     /// None where this is not allowed or not known: that is no reason not to go on without.
@@ -145,6 +171,7 @@ impl Herd {
                 total.connections_open += slot.open();
             }
             total.reaps += slot.reaps();
+            total.handoff_sent += slot.queue.sent();
             slot.counters.add_to(&mut total);
         }
         total

@@ -95,6 +95,7 @@ impl Herd {
         if word.holder() == Some(number) {
             self.region.lock.release(word);
         }
+        self.free_queues_of_dead(number, claim);
         if slot.claim() == claim {
             self.steer_away_from(number);
         }
@@ -120,6 +121,9 @@ impl Herd {
                 freed += 1;
                 self.log.info(format_args!("slot {number}: its worker is dead, freed"));
             }
+        }
+        if freed > 0 {
+            self.tell_waiting();
         }
         if freed > 0 && self.is_coordinated() {
             let slots = self.region.slots();

@@ -13,6 +13,8 @@ pub enum Mode {
     Mutex,
     /// Every worker's listeners are armed, and the kernel's wait queue is the accept right.
     Exclusive,
+    /// The listeners are armed in the worker that holds the accept right, which passes connections on.
+    Handoff,
     /// The same, with a listening socket for each slot: its worker is the first in the queue.
     Reuseport,
 }
@@ -27,7 +29,7 @@ impl Mode {
                 Ok(Mode::Mutex)
             }
             HERD_MODE_SHARED => Ok(Mode::Shared),
-            HERD_MODE_HANDOFF => Err(Error::MODE),
+            HERD_MODE_HANDOFF => Ok(Mode::Handoff),
             _ => Err(Error::INVALID),
         }
     }
@@ -37,6 +39,7 @@ impl Mode {
             Mode::Shared => HERD_MODE_SHARED,
             Mode::Mutex => HERD_MODE_MUTEX,
             Mode::Exclusive => HERD_MODE_EXCLUSIVE,
+            Mode::Handoff => HERD_MODE_HANDOFF,
             Mode::Reuseport => HERD_MODE_REUSEPORT,
         }
     }
@@ -44,7 +47,7 @@ impl Mode {
     /// How a listener is watched.
     pub fn listener_events(self) -> u32 {
         match self {
-            Mode::Shared | Mode::Mutex => epoll::IN,
+            Mode::Shared | Mode::Mutex | Mode::Handoff => epoll::IN,
             Mode::Exclusive | Mode::Reuseport => epoll::IN | epoll::EXCLUSIVE,
         }
     }
@@ -56,6 +59,7 @@ impl fmt::Display for Mode {
             Mode::Shared => "shared",
             Mode::Mutex => "mutex",
             Mode::Exclusive => "exclusive",
+            Mode::Handoff => "handoff",
             Mode::Reuseport => "reuseport",
         })
     }
@@ -76,7 +80,7 @@ mod tests {
             (HERD_MODE_SHARED, true, Ok(Mode::Shared)),
             (HERD_MODE_REUSEPORT, true, Ok(Mode::Reuseport)),
             (HERD_MODE_REUSEPORT, false, Ok(Mode::Mutex)),
-            (HERD_MODE_HANDOFF, true, Err(Error::MODE)),
+            (HERD_MODE_HANDOFF, true, Ok(Mode::Handoff)),
             (6, true, Err(Error::INVALID)),
         ];
         for (wish, kernel_has_exclusive, mode) in table {

@@ -10,6 +10,8 @@ pub enum Source {
     Listener(u16),
     /// The epoll set that holds all listeners.
     Listeners,
+    /// Connections that another worker passed on.
+    Queue,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,6 +29,7 @@ const OWN: u32 = 0xffff_0000;
 const BELL: u32 = 0xffff_ffff;
 const GUARD: u32 = 0xffff_fffe;
 const LISTENERS: u32 = 0xffff_fffd;
+const QUEUE: u32 = 0xffff_fffc;
 
 /// Registrations have indexes below this.
 pub const INDEX_LIMIT: u32 = OWN;
@@ -39,6 +42,7 @@ impl Tag {
             Tag::Own(Source::Bell) => (BELL, 0),
             Tag::Own(Source::Guard) => (GUARD, 0),
             Tag::Own(Source::Listeners) => (LISTENERS, 0),
+            Tag::Own(Source::Queue) => (QUEUE, 0),
             Tag::Own(Source::Listener(number)) => (OWN + u32::from(number), 0),
             Tag::Host { index, generation } => (index, generation),
         };
@@ -51,6 +55,7 @@ impl Tag {
             BELL => Tag::Own(Source::Bell),
             GUARD => Tag::Own(Source::Guard),
             LISTENERS => Tag::Own(Source::Listeners),
+            QUEUE => Tag::Own(Source::Queue),
             OWN.. => Tag::Own(Source::Listener((index - OWN) as u16)),
             _ => Tag::Host { index, generation: (bits >> 32) as u32 },
         }
@@ -67,6 +72,7 @@ mod tests {
             Tag::Own(Source::Bell),
             Tag::Own(Source::Guard),
             Tag::Own(Source::Listeners),
+            Tag::Own(Source::Queue),
             Tag::Own(Source::Listener(0)),
             Tag::Own(Source::Listener(LISTENER_LIMIT as u16 - 1)),
             Tag::Host { index: 0, generation: 0 },

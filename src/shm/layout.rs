@@ -16,12 +16,23 @@ pub struct GuardLine {
     pub looked_for_dead_us: AtomicU64,
 }
 
+/// What concerns all that pass connections on.
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct HandoffLine {
+    /// The slot that got the last connection + 1, for those who give to each in turn.
+    pub last_given: AtomicU64,
+    /// The slot + 1 of a worker that waits until another can take a connection; 0: none does.
+    pub waiting: AtomicU64,
+}
+
 /// The start of the region; the slots follow it.
 #[repr(C)]
 #[derive(Default)]
 pub struct Header {
     pub lock: AcceptLock,
     pub guard: GuardLine,
+    pub handoff: HandoffLine,
     /// Number of changes of the herd's listeners, by whatever process.
     pub listener_changes: AtomicU64,
     /// Times that a worker has armed its own members, of all workers.
@@ -37,8 +48,8 @@ mod assertions {
 
     const_assert_eq!(offset_of!(Header, lock), 0);
     const_assert_eq!(offset_of!(Header, guard), 128);
-    const_assert_eq!(size_of::<Header>(), 384);
-    const_assert_eq!(size_of::<Slot>(), 256);
+    const_assert_eq!(size_of::<Header>(), 512);
+    const_assert_eq!(size_of::<Slot>(), 384);
     const_assert_eq!(offset_of!(Slot, counters), 40);
 }
 

@@ -3,6 +3,7 @@
 
 pub mod layout;
 pub mod lock;
+pub mod queue;
 pub mod region;
 pub mod slot;
 pub mod steering;

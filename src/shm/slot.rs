@@ -1,6 +1,7 @@
 //! A worker's slot: what it tells the others about itself. Everything but the claim is written by
 //! the slot's owner only, with plain stores, so that counting costs no locked instruction.
 
+use super::queue::QueueLine;
 use crate::abi::herd_stats;
 use crate::atomics::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -12,6 +13,10 @@ pub struct Claim(u64);
 impl Claim {
     pub fn pid(self) -> Option<u32> {
         Some(self.0 as u32).filter(|&pid| pid != 0)
+    }
+
+    pub fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
     }
 }
 
@@ -48,6 +53,9 @@ pub struct Counters {
     pub blind_accepts: AtomicU64,
     pub thefts: AtomicU64,
     pub stale_events: AtomicU64,
+    pub handoff_received: AtomicU64,
+    pub handoff_rerouted: AtomicU64,
+    pub handoff_deferred: AtomicU64,
 }
 
 impl Counters {
@@ -69,6 +77,9 @@ impl Counters {
         total.blind_accepts += self.blind_accepts.load(Relaxed);
         total.thefts += self.thefts.load(Relaxed);
         total.stale_events += self.stale_events.load(Relaxed);
+        total.handoff_received += self.handoff_received.load(Relaxed);
+        total.handoff_rerouted += self.handoff_rerouted.load(Relaxed);
+        total.handoff_deferred += self.handoff_deferred.load(Relaxed);
     }
 }
 
@@ -93,6 +104,7 @@ pub struct Slot {
     pub counters: Counters,
     /// Times that an owner has armed the slot's own members (REUSEPORT).
     homecomings: AtomicU64,
+    pub queue: QueueLine,
 }
 
 impl Slot {

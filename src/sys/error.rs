@@ -19,7 +19,6 @@ impl Error {
     pub const ABI: Error = Error(abi::HERD_EABI);
     pub const NO_SLOT: Error = Error(abi::HERD_ENOSLOT);
     pub const REAPED: Error = Error(abi::HERD_EREAPED);
-    pub const MODE: Error = Error(abi::HERD_EMODE);
     pub const INVALID: Error = Error::errno(libc::EINVAL);
     pub const NO_MEMORY: Error = Error::errno(libc::ENOMEM);
     pub const BUSY: Error = Error::errno(libc::EBUSY);

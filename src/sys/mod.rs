@@ -14,6 +14,7 @@ pub mod host;
 pub mod memory;
 pub mod record_lock;
 pub mod socket;
+pub mod transfer;
 
 pub use error::{Error, Result};
 

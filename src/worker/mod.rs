@@ -1,12 +1,14 @@
 //! One worker: what it is made of, its life, and what other threads ask of it. Its turn is in
-//! `turn`, its part in the accept right in `right`, `handover` and `guarding`; together they put
-//! reactor, accept and herd to work. The hand-written recipe of the C API and `run_once` are the
-//! same calls.
+//! `turn`, its part in the accept right in `right`, `handover` and `guarding`, in passing connections
+//! on in `handoff` and `receiving`; together they put reactor, accept and herd to work. The
+//! hand-written recipe of the C API and `run_once` are the same calls.
 
 mod conduct;
 mod guarding;
+mod handoff;
 mod handover;
 mod home;
+mod receiving;
 mod right;
 mod turn;
 
@@ -15,7 +17,6 @@ use crate::accept::acceptor::Acceptor;
 use crate::accept::arming::Arming;
 use crate::accept::balance::{self, Stance};
 use crate::accept::gate::Gate;
-use crate::accept::listener::Delivery;
 use crate::accept::neighbours::{Lookout, Neighbours};
 use crate::herd::{Herd, Remote};
 use crate::reactor::remote::Posted;
@@ -27,7 +28,9 @@ use crate::sys::clock::now_us;
 use crate::sys::fork::ForkToken;
 use crate::sys::{Error, Result, epoll};
 use conduct::ConductCell;
+use handoff::{Passing, RECEIVED_PER_TURN};
 use home::Home;
+use right::Asked;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -61,6 +64,7 @@ pub struct Worker {
     reactor: Reactor,
     arming: Arming,
     acceptor: Acceptor,
+    passing: Passing,
     /// None: the workers do not compete for the lock.
     gate: Option<Gate>,
     neighbours: Neighbours,
@@ -102,13 +106,15 @@ impl Worker {
         let settings = &herd.settings;
         let process = ForkToken::current()?;
         let listeners = herd.listeners()?;
+        let most_in_turn = settings.accept_batch as usize + RECEIVED_PER_TURN;
+        let passing = Passing::new(herd)?;
         let (slot, claim) = herd.claim_slot(slot)?;
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
         let made = listeners
             .listen_for(slot.into())
             .map(|()| Arming::new(listeners, herd.mode.listener_events(), settings.max_workers))
             .and_then(|arming| {
-                let acceptor = Acceptor::new(arming.count(), settings.accept_batch)?;
+                let acceptor = Acceptor::new(arming.count(), most_in_turn)?;
                 Ok((Reactor::new(slot + 1, expected)?, arming, acceptor))
             });
         let (reactor, arming, acceptor) = made.inspect_err(|_| herd.free_slot(slot, claim))?;
@@ -125,6 +131,7 @@ impl Worker {
             reactor,
             arming,
             acceptor,
+            passing,
             gate: herd.has_accept_right.then(|| Gate::new(slot)),
             neighbours: Neighbours::of_worker(slot),
             lookout: Lookout::default(),
@@ -145,6 +152,10 @@ impl Worker {
         if herd.is_coordinated() {
             herd.guard.arm_if_overdue(&herd.region.guard, now_us())?;
         }
+        herd.tell_waiting();
+        // Those before it may have left connections that nobody has taken.
+        let asked = herd.has_queues().then_some(Asked::ByGuard);
+        worker.conduct.change(|own| own.asked = asked);
         Ok(worker)
     }
 
@@ -267,6 +278,7 @@ impl Worker {
         let open = self.my_slot().open().checked_sub(1).ok_or(Error::errno(libc::ERANGE))?;
         self.my_slot().set_open(open);
         count(&self.counters().closed, 1);
+        self.herd.tell_waiting();
         self.publish();
         Ok(())
     }
@@ -293,9 +305,12 @@ impl Drop for Worker {
             // Its errors can only come from descriptors that are closed next.
             let _ = self.step_back(Stance::Refuse);
         }
+        // The last try: what nobody can take now is closed below.
+        self.passing.forget_retry();
+        let _ = self.pass_on();
         self.herd.free_slot(self.slot, self.claim);
-        let kept = [Delivery::Push, Delivery::Pull].map(|by| self.acceptor.kept_count(by));
-        let lost: usize = kept.iter().sum();
+        self.herd.ask_to_look(self.slot);
+        let lost = self.undelivered_count();
         if lost > 0 {
             self.herd.log.warning(format_args!(
                 "slot {}: {lost} accepted connections closed that the host had not taken",

@@ -87,10 +87,24 @@ impl Worker {
             }
             return Ok(false);
         }
-        if let Err(error) = self.watch_guard() {
+        if let Err(error) = self.watch_guard().and_then(|()| self.watch_queue()) {
             return self.cannot_watch(error);
         }
-        self.conduct.change(|own| own.willing = true);
+        if !self.conduct.get().willing {
+            // First the state: who is told looks at it.
+            self.set_state(State::Busy);
+            self.herd.tell_waiting();
+            self.conduct.change(|own| own.willing = true);
+        }
+        if !self.herd.may_accept(self.slot) {
+            self.conduct.change(|own| own.asked = None);
+            return Ok(false);
+        }
+        if self.only_accepts() && !self.can_give()? {
+            self.conduct.change(|own| own.asked = None);
+            self.arming.disarm(&self.reactor)?;
+            return Ok(false);
+        }
         if stance == Stance::Skip || yields {
             return Ok(false);
         }
@@ -108,6 +122,7 @@ impl Worker {
             return self.cannot_watch(error);
         }
         match self.gate {
+            Some(_) if self.passing.waits_for_time() => {}
             Some(_) => self.conduct.look_over(),
             None => self.find_stranded()?,
         }
@@ -164,11 +179,15 @@ impl Worker {
             return Ok(true);
         }
         let was_held = self.release();
+        self.pass_on()?;
         // The host gets what was accepted in this turn only after it, so that does not count yet.
         let stance = self.stance(0);
         if stance != Stance::Compete {
             self.step_back(stance)?;
-        } else if self.accepted_in_turn.get() > 0 && self.herd.is_coordinated() {
+        } else if self.accepted_in_turn.get() > 0
+            && self.herd.is_coordinated()
+            && !self.herd.passes_on()
+        {
             self.let_less_loaded_accept()?;
         }
         if self.gate.is_some() && self.has_handlers_to_run() {
@@ -199,6 +218,7 @@ impl Worker {
                     self.reactor.unwatch(fd)?;
                 }
             }
+            self.leave_queue()?;
         }
         self.conduct.take(|own| &mut own.suspicion);
         self.arming.disarm(&self.reactor)?;

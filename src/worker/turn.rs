@@ -75,7 +75,7 @@ impl Worker {
     }
 
     fn wait_and_sort(&self, timeout_ms: i32) -> Result<usize> {
-        self.acceptor.begin_turn(self.herd.settings.accept_batch);
+        self.acceptor.begin_turn(self.batch());
         let mut timeout_ms = self.shortened(timeout_ms);
         if timeout_ms != 0 && !self.announce_idle()? {
             timeout_ms = 0;
@@ -87,6 +87,7 @@ impl Worker {
             Source::Guard => guard_ticked = true,
             Source::Listeners => listeners_ready = true,
             Source::Listener(place) => self.acceptor.set_ready(place),
+            Source::Queue => self.passing.set_queue_ready(),
         });
         self.has_woken.set(false);
         if self.conduct.get().willing {
@@ -95,6 +96,7 @@ impl Worker {
         if self.my_slot().take_asked() {
             self.conduct.change(|own| own.asked = Some(Asked::ByBell));
         }
+        self.my_slot().queue.clear_stuck();
         let arrived = arrived.inspect_err(|error| {
             // The set cannot be waited on: the host has closed a descriptor of the library's.
             self.herd.log.error(format_args!("slot {}: wait: {error}", self.slot));
@@ -117,6 +119,7 @@ impl Worker {
         self.woken_by_listener.set(self.woken_by_listener.get() || listeners > 0);
         if self.herd.is_coordinated() {
             self.mind_guard(guard_ticked)?;
+            self.look_at_queues()?;
         }
         Ok(arrived.host + listeners)
     }
@@ -133,8 +136,9 @@ impl Worker {
     fn shortened(&self, timeout_ms: i32) -> i32 {
         let handover_delay_us = self.herd.settings.handover_delay_us;
         let Conduct { suspicion, back_off_until_us, .. } = self.conduct.get();
-        let own = [back_off_until_us, suspicion.next_look_us(handover_delay_us)];
-        let earliest = own.into_iter().chain([self.reactor.next_deadline_us()]).flatten().min();
+        let next_look_us = suspicion.next_look_us(handover_delay_us);
+        let own = [back_off_until_us, next_look_us, self.reactor.next_deadline_us()];
+        let earliest = own.into_iter().chain(self.passing.deadlines_us()).flatten().min();
         match earliest {
             _ if timeout_ms == 0 => 0,
             None => timeout_ms,
@@ -170,6 +174,7 @@ impl Worker {
     pub(super) fn has_handlers_to_run(&self) -> bool {
         self.accepted_in_turn.get() > 0
             || self.acceptor.has_kept()
+            || self.passing.has_received()
             || self.reactor.posted_count(Queue::Events) > 0
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
@@ -183,6 +188,7 @@ impl Worker {
             self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
             if guard.should_look_for_dead(&region.guard, now_us) {
                 self.herd.free_dead_slots()?;
+                self.herd.raise_counts()?;
                 if let Some(steering) = &self.herd.steering {
                     steering.forget_lost(now_us);
                 }
@@ -200,7 +206,7 @@ impl Worker {
         let mut accepted = 0;
         while self.acceptor.ready_count() > 0 {
             match self.accept_one(|_| true)? {
-                Some(connection) => self.acceptor.keep(connection),
+                Some(connection) => self.take_in(connection),
                 None => break,
             }
             accepted += 1;
@@ -212,18 +218,23 @@ impl Worker {
     /// its backlog now.
     pub fn accept_pulled(&self) -> Result<Accepted> {
         self.check_slot()?;
-        if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
-            return Ok(kept);
-        }
         let is_pulled = |place| {
             self.arming.listener(place).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
         };
-        self.accept_one(is_pulled)?.ok_or(Error::AGAIN)
+        loop {
+            self.receive()?;
+            if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
+                return Ok(kept);
+            }
+            self.take_in(self.accept_one(is_pulled)?.ok_or(Error::AGAIN)?);
+            self.pass_on()?;
+        }
     }
 
     fn accept_one(&self, eligible: impl Fn(u16) -> bool) -> Result<Option<Accepted>> {
         // Here and not before the wait: the host may have opened connections since.
-        if self.my_slot().open() >= self.capacity() {
+        let open = self.my_slot().open() + self.passing.pending_count() as u64;
+        if open >= self.capacity() && !self.only_accepts() {
             return Ok(None);
         }
         match self.acceptor.accept_one(&self.arming, self.counters(), eligible) {
@@ -231,7 +242,6 @@ impl Worker {
                 count(&self.counters().accepted, 1);
                 self.note_accept(accepted.place);
                 self.note_arrival(accepted.place);
-                self.connection_opened();
                 Ok(Some(accepted))
             }
             Err(NoConnection::Empty) => Ok(None),
@@ -250,6 +260,13 @@ impl Worker {
         }
     }
 
+    /// A batch that is shared out saves messages while connections come fast. Otherwise there is one,
+    /// and looking for a second would be a system call for nothing.
+    fn batch(&self) -> u32 {
+        let settings = &self.herd.settings;
+        if settings.adapts_batch && !self.accepts_fast() { 1 } else { settings.accept_batch }
+    }
+
     fn note_accept(&self, place: u16) {
         self.accepted_from.set(place);
         if self.accepted_in_turn.replace(self.accepted_in_turn.get() + 1) == 0 {
@@ -264,10 +281,11 @@ impl Worker {
     /// Hands kept connections to the host's callbacks. Returns their number. One that is added
     /// meanwhile waits for the next call.
     fn deliver(&self) -> usize {
+        self.take_what_was_passed_on();
         let most = self.acceptor.kept_count(Delivery::Push);
         for _ in 0..most {
             if let Some(kept) = self.acceptor.take_kept(Delivery::Push) {
-                listener::deliver(kept.acceptance, self.handle, kept.connection);
+                listener::deliver(kept, self.handle);
             }
         }
         most

@@ -67,16 +67,14 @@ static void modes(void)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     config.max_workers = 1;
-    config.mode = HERD_MODE_HANDOFF;
-    refused(&config, HERD_EMODE);
     static const uint32_t unknown[] = {6, 7, 100, 1u << 31, UINT32_MAX};
     for (size_t i = 0; i < 5; i++) {
         config.mode = unknown[i];
         refused(&config, -EINVAL);
     }
     static const uint32_t here[] = {HERD_MODE_AUTO, HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX,
-                                    HERD_MODE_SHARED, HERD_MODE_REUSEPORT};
-    for (size_t i = 0; i < 5; i++) {
+                                    HERD_MODE_SHARED, HERD_MODE_HANDOFF, HERD_MODE_REUSEPORT};
+    for (size_t i = 0; i < 6; i++) {
         struct herd *herd = NULL;
         config.mode = here[i];
         CHECK_CODE(herd_create(&config, &herd), 0);
@@ -103,10 +101,53 @@ static void modes(void)
     config.mode = HERD_MODE_REUSEPORT;
     refused(&config, -EINVAL); /* each worker has its own queue */
     config.mode = HERD_MODE_AUTO;
-    config.balance = 4;
+    config.balance = 5;
     refused(&config, -EINVAL);
     config.balance = UINT32_MAX;
     refused(&config, -EINVAL);
+}
+
+static int pick_none(void *pick_data, const struct sockaddr *peer, uint32_t peer_length)
+{
+    (void)pick_data;
+    (void)peer;
+    (void)peer_length;
+    return HERD_PICK;
+}
+
+/* What goes with HANDOFF only, and what does not go with it. */
+static void handoff(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT, handoff_config;
+    config.max_workers = 3;
+    handoff_config = config;
+    handoff_config.mode = HERD_MODE_HANDOFF;
+    works(&handoff_config);
+    config.balance = handoff_config.balance = HERD_BALANCE_ROUND_ROBIN;
+    works(&handoff_config);
+    refused(&config, -EINVAL);
+    config.balance = handoff_config.balance = HERD_BALANCE_CALLBACK;
+    config.balance_callback = handoff_config.balance_callback = let_other;
+    works(&config);
+    refused(&handoff_config, -EINVAL);
+    config.balance = handoff_config.balance = HERD_BALANCE_PACK;
+    config.balance_callback = handoff_config.balance_callback = NULL;
+    works(&handoff_config);
+    config.pick_callback = handoff_config.pick_callback = pick_none;
+    works(&handoff_config);
+    refused(&config, -EINVAL);
+    config.pick_callback = NULL;
+    static const int no_slots[] = {3, -2, 1 << 20, INT32_MIN};
+    for (size_t i = 0; i < 4; i++) {
+        handoff_config.acceptor_slot = config.acceptor_slot = no_slots[i];
+        refused(&handoff_config, -EINVAL);
+        refused(&config, -EINVAL);
+    }
+    handoff_config.acceptor_slot = config.acceptor_slot = 2;
+    works(&handoff_config);
+    refused(&config, -EINVAL);
+    config.acceptor_slot = 0; /* as in a zeroed config */
+    works(&config);
 }
 
 int main(void)
@@ -118,6 +159,7 @@ int main(void)
     LIMIT(accept_batch, 1024);
     names();
     modes();
+    handoff();
 
     struct herd_config config = HERD_CONFIG_INIT;
     config.max_workers = HERD_MAX_WORKERS + 1;

@@ -73,5 +73,6 @@ int main(void)
     serve_in_turn(HERD_MODE_MUTEX, 1);
     serve_in_turn(HERD_MODE_MUTEX, 4);
     serve_in_turn(HERD_MODE_SHARED, 1);
+    serve_in_turn(HERD_MODE_HANDOFF, 4);
     test_exit(0);
 }

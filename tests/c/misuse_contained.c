@@ -147,8 +147,9 @@ static void file_size_limit(void)
 /* A holder of the accept right accepts for all, so its listeners must be everybody's. */
 static void listeners_changed_under_workers(void)
 {
-    static const uint32_t modes[] = { HERD_MODE_MUTEX, HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT };
-    for (int i = 0; i < 3; i++) {
+    static const uint32_t modes[] = { HERD_MODE_MUTEX, HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT,
+                                      HERD_MODE_HANDOFF };
+    for (int i = 0; i < 4; i++) {
         struct herd *herd = new_herd(modes[i], 2);
         CHECK(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL) == 0);
         pid_t child = test_fork();
@@ -159,7 +160,7 @@ static void listeners_changed_under_workers(void)
             }
         }
         WAIT_UNTIL(total_stats(herd).workers == 1, 5000);
-        int refused = modes[i] == HERD_MODE_MUTEX;
+        int refused = modes[i] == HERD_MODE_MUTEX || modes[i] == HERD_MODE_HANDOFF;
         CHECK_CODE(herd_listen(herd, "127.0.0.1:0", NULL, NULL, NULL), refused ? -EBUSY : 1);
         CHECK_CODE(herd_remove_listener(herd, 0), refused ? -EBUSY : 0);
         kill(child, SIGKILL);

@@ -239,6 +239,7 @@ int main(void)
     compare(HERD_MODE_MUTEX, 1);
     compare(HERD_MODE_SHARED, 2);
     compare(HERD_MODE_EXCLUSIVE, 2);
+    compare(HERD_MODE_HANDOFF, 1);
     /* With more slots the hash decides which of two connections comes first. */
     compare(HERD_MODE_REUSEPORT, 1);
     return 0;

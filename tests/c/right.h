@@ -15,10 +15,17 @@ static const struct right_case right_cases[] = {
     {HERD_MODE_EXCLUSIVE, HERD_BALANCE_PACK, "EXCLUSIVE/PACK"},
     {HERD_MODE_MUTEX, HERD_BALANCE_SPREAD, "MUTEX/SPREAD"},
     {HERD_MODE_MUTEX, HERD_BALANCE_PACK, "MUTEX/PACK"},
+    {HERD_MODE_HANDOFF, HERD_BALANCE_SPREAD, "HANDOFF/SPREAD"},
     {HERD_MODE_REUSEPORT, HERD_BALANCE_SPREAD, "REUSEPORT/SPREAD"},
 };
 
 enum { right_case_count = sizeof right_cases / sizeof right_cases[0] };
+
+/* Whether one worker holds the accept right, which others take from it when it makes no progress. */
+CHECK_HELPER int right_has_holder(const struct right_case *c)
+{
+    return c->mode == HERD_MODE_MUTEX || c->mode == HERD_MODE_HANDOFF;
+}
 
 CHECK_HELPER struct herd_config right_config(const struct right_case *c, uint32_t accept_delay_ms)
 {

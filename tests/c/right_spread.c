@@ -179,6 +179,9 @@ int main(void)
         if (right_cases[i].balance == HERD_BALANCE_SPREAD) {
             equal_loads(&right_cases[i]);
             double_load(&right_cases[i]);
+            if (right_cases[i].mode == HERD_MODE_HANDOFF) {
+                continue; /* handoff_pick.c has its callback */
+            }
             host_policy(&right_cases[i], policy, 0);
             if (right_cases[i].mode != HERD_MODE_REUSEPORT) { /* the hash spreads by itself */
                 host_policy(&right_cases[i], policy, 1);

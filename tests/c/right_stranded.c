@@ -148,7 +148,8 @@ int main(void)
     stranding = (struct stranding *)shared_memory(sizeof *stranding);
     for (int i = 0; i < right_case_count; i++) {
         const struct right_case *c = &right_cases[i];
-        if (c->balance != HERD_BALANCE_SPREAD) {
+        /* In HANDOFF the worker that serves is not the one that accepts next: see handoff_steps.c. */
+        if (c->balance != HERD_BALANCE_SPREAD || c->mode == HERD_MODE_HANDOFF) {
             continue;
         }
         for (int busy_ms = 0; busy_ms <= 150; busy_ms += 150) {

@@ -105,7 +105,7 @@ __attribute__((noreturn)) CHECK_HELPER void serve_run(int slot)
     struct sockaddr_storage peer;
     for (int fd = 3; fd < 1024; fd++) {
         socklen_t length = sizeof peer;
-        if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0) {
+        if (getpeername(fd, (struct sockaddr *)&peer, &length) == 0 && peer.ss_family == AF_INET) {
             close(fd);
         }
     }

@@ -115,7 +115,7 @@ killed_master() {
     orphans=
 }
 
-for options in '--mode mutex' '--mode shared' '--mode exclusive' '--mode mutex --threads' '--mode shared --threads'; do
+for options in '--mode mutex' '--mode shared' '--mode exclusive' '--mode handoff' '--mode mutex --threads' '--mode shared --threads'; do
     label=$options
     start hello_prefork --listen 127.0.0.1:0 --workers 2 $options
     http

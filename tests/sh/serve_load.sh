@@ -12,7 +12,7 @@ ab_without_failure() {
     if grep -E 'Non-2xx|errors' "$tmp/ab"; then fail "$label: ab $*: requests failed"; fi
 }
 
-for policy in mutex/spread shared/pack exclusive/spread; do
+for policy in mutex/spread shared/pack exclusive/spread handoff/spread; do
     mode=${policy%/*} balance=${policy#*/}
     for workers in 1 2 4 16 64; do
         label="$policy, $workers workers"

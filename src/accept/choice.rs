@@ -1,0 +1,100 @@
+//! Which worker gets a connection that another accepted. Pure: what is known of the workers in, one
+//! of them out.
+
+use super::balance::{Balance, slack};
+
+/// A worker that can take one more connection now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    pub slot: u16,
+    /// With those on their way to it.
+    pub load: u64,
+    /// Waits, so that it takes the connection at once. A worker that gives counts itself so.
+    pub is_idle: bool,
+    pub is_giver: bool,
+}
+
+/// Chooses among `candidates`, which come in the order of their slots. `last` got the last one;
+/// `capacity` is what one worker can have.
+pub fn choose(
+    balance: &Balance,
+    candidates: impl Iterator<Item = Candidate> + Clone,
+    last: Option<u16>,
+    capacity: u64,
+) -> Option<u16> {
+    let chosen = match balance {
+        Balance::RoundRobin => {
+            let after = |candidate: &Candidate| last.is_none_or(|last| candidate.slot > last);
+            candidates.clone().find(after).or_else(|| candidates.clone().next())
+        }
+        Balance::Pack => {
+            let has_much_room = |candidate: &Candidate| candidate.load < capacity - capacity / 8;
+            let first = candidates.clone().find(has_much_room);
+            first.or_else(|| least(candidates))
+        }
+        Balance::Spread | Balance::Callback { .. } => least(candidates),
+    };
+    chosen.map(|candidate| candidate.slot)
+}
+
+/// The least loaded. One that is running handlers counts the slack more: the connection would wait for
+/// them. Of equals the giver itself, which saves the message.
+fn least(candidates: impl Iterator<Item = Candidate>) -> Option<Candidate> {
+    candidates.min_by_key(|candidate| {
+        let waits = if candidate.is_idle { 0 } else { slack(candidate.load) };
+        (candidate.load + waits, !candidate.is_giver)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(slot: u16, load: u64) -> Candidate {
+        Candidate { slot, load, is_idle: true, is_giver: false }
+    }
+
+    fn chosen(balance: Balance, candidates: &[Candidate], last: Option<u16>) -> Option<u16> {
+        choose(&balance, candidates.iter().copied(), last, 64)
+    }
+
+    #[test]
+    fn the_least_loaded_gets_it_and_of_equals_the_giver() {
+        let busy = |slot, load| Candidate { is_idle: false, ..candidate(slot, load) };
+        let giver = |slot, load| Candidate { is_giver: true, ..candidate(slot, load) };
+        let table = [
+            (vec![], None),
+            (vec![candidate(3, 9)], Some(3)),
+            (vec![candidate(0, 2), candidate(1, 1), candidate(2, 1)], Some(1)),
+            (vec![candidate(0, 1), giver(1, 1)], Some(1)),
+            (vec![candidate(0, 1), giver(1, 2)], Some(0)),
+            (vec![busy(0, 1), candidate(1, 1)], Some(1)),
+            (vec![busy(0, 1), candidate(1, 2)], Some(0)),
+            (vec![busy(0, 1), candidate(1, 3)], Some(0)),
+            (vec![busy(0, 32), candidate(1, 34)], Some(1)),
+            (vec![busy(0, 2), busy(1, 1)], Some(1)),
+        ];
+        for (candidates, expected) in table {
+            assert_eq!(chosen(Balance::Spread, &candidates, Some(0)), expected, "{candidates:?}");
+        }
+    }
+
+    #[test]
+    fn round_robin_goes_on_after_the_last_and_around_the_end() {
+        let three = [candidate(1, 9), candidate(4, 0), candidate(6, 0)];
+        let table =
+            [(None, 1), (Some(0), 1), (Some(1), 4), (Some(4), 6), (Some(5), 6), (Some(6), 1)];
+        for (last, expected) in table {
+            assert_eq!(chosen(Balance::RoundRobin, &three, last), Some(expected), "{last:?}");
+        }
+        assert_eq!(chosen(Balance::RoundRobin, &[], Some(1)), None);
+    }
+
+    #[test]
+    fn pack_fills_one_after_the_other_up_to_seven_eighths() {
+        let two = |first, second| [candidate(0, first), candidate(1, second)];
+        assert_eq!(chosen(Balance::Pack, &two(55, 0), None), Some(0));
+        assert_eq!(chosen(Balance::Pack, &two(56, 0), None), Some(1));
+        assert_eq!(chosen(Balance::Pack, &two(57, 56), None), Some(1));
+    }
+}

@@ -1,0 +1,238 @@
+//! Who gets a connection that a process of the herd passes on, and sending it.
+
+use super::Herd;
+use crate::accept::choice::{Candidate, choose};
+use crate::accept::handoff::{self, Origin, Tag, WINDOW};
+use crate::accept::listener::Acceptance;
+use crate::accept::neighbours::{Neighbours, ask};
+use crate::mode::Mode;
+use crate::shm::slot::{Claim, Slot, State};
+use crate::sys::clock::now_us;
+use crate::sys::transfer::{self, Label, Transfer};
+use crate::sys::{Error, Result};
+use std::os::fd::RawFd;
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+
+/// A worker that passes on what it accepted.
+#[derive(Clone, Copy)]
+pub struct Giver {
+    pub slot: u16,
+    /// Has nothing to run before it could serve the connection itself.
+    pub is_idle: bool,
+}
+
+impl Herd {
+    pub fn has_queues(&self) -> bool {
+        self.mode == Mode::Handoff
+    }
+
+    /// Whether who accepts a connection and who serves it can be two.
+    pub fn passes_on(&self) -> bool {
+        self.has_queues() && self.settings.max_workers > 1
+    }
+
+    /// Whether the worker of this slot is one of those that accept.
+    pub fn may_accept(&self, slot: u16) -> bool {
+        self.settings.acceptor_slot.is_none_or(|acceptor| acceptor == slot)
+    }
+
+    pub fn has_others(&self, than: u16) -> bool {
+        let mut slots = (0u16..).zip(self.region.slots());
+        slots.any(|(number, slot)| number != than && slot.claim().pid().is_some())
+    }
+
+    pub fn queue(&self, slot: u16) -> &Transfer {
+        &self.queues[usize::from(slot)]
+    }
+
+    /// What this worker is known by as the reader of a queue.
+    pub fn reader(slot: u16, claim: Claim) -> u64 {
+        (u64::from(slot) + 1) << 32 | u64::from(claim.generation())
+    }
+
+    pub fn on_handoff(&self, acceptance: Acceptance) {
+        *self.sent_acceptance.lock().unwrap_or_else(PoisonError::into_inner) = acceptance;
+    }
+
+    pub fn sent_acceptance(&self) -> Acceptance {
+        *self.sent_acceptance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // --- choosing ---
+
+    fn candidate(&self, number: u16, giver: Option<Giver>) -> Option<Candidate> {
+        let slot = &self.region.slots()[usize::from(number)];
+        slot.claim().pid()?;
+        let capacity = u64::from(self.settings.worker_connections);
+        let giver = giver.filter(|giver| giver.slot == number);
+        let in_flight = slot.queue.in_flight();
+        let takes = match giver {
+            Some(_) => true,
+            None => slot.state() != State::Resting && !slot.queue.is_stuck() && in_flight < WINDOW,
+        };
+        (takes && slot.open() + in_flight < capacity).then(|| Candidate {
+            slot: number,
+            load: slot.load() + in_flight,
+            is_idle: giver.map_or(slot.state() == State::Idle, |giver| giver.is_idle),
+            is_giver: giver.is_some(),
+        })
+    }
+
+    /// All that can take a connection now. A worker that only accepts is one of them while there is no
+    /// other.
+    fn candidates(&self, giver: Option<Giver>) -> impl Iterator<Item = Candidate> + Clone {
+        let only_accepts =
+            self.settings.acceptor_slot.filter(|&acceptor| self.has_others(acceptor));
+        let numbers = 0..self.region.slots().len() as u16;
+        numbers
+            .filter(move |&number| Some(number) != only_accepts)
+            .filter_map(move |number| self.candidate(number, giver))
+    }
+
+    /// Whether any worker can take a connection that `giver` accepts.
+    pub fn has_taker(&self, giver: Giver) -> bool {
+        self.candidates(Some(giver)).next().is_some()
+    }
+
+    /// Chooses the worker for a connection, and counts it as on its way to that one unless it is the
+    /// giver. None: none can take it now. True: it was named.
+    pub fn choose(
+        &self,
+        giver: Option<Giver>,
+        peer: &libc::sockaddr_storage,
+        peer_length: u32,
+    ) -> Option<(u16, bool)> {
+        let is_givers = |slot| giver.is_some_and(|giver| giver.slot == slot);
+        let reserve = |slot| is_givers(slot) || self.line(slot).reserve(WINDOW);
+        if let Some(named) =
+            self.settings.pick.as_ref().and_then(|pick| pick.ask(peer, peer_length))
+            && usize::from(named) < self.region.slots().len()
+            && self.candidate(named, giver).is_some()
+            && reserve(named)
+        {
+            return Some((named, true));
+        }
+        let last_given = &self.region.handoff.last_given;
+        let capacity = u64::from(self.settings.worker_connections);
+        // Others choose at the same time; each try that fails saw one of them succeed.
+        for _ in 0..=self.region.slots().len() {
+            let last = last_given.load(Relaxed);
+            let last_slot = (last as u16).checked_sub(1);
+            let candidates = self.candidates(giver);
+            let slot = choose(&self.settings.balance, candidates, last_slot, capacity)?;
+            let is_mine = !self.settings.balance.is_in_turn()
+                || last_given.compare_exchange(last, u64::from(slot) + 1, Relaxed, Relaxed).is_ok();
+            if is_mine && reserve(slot) {
+                return Some((slot, false));
+            }
+        }
+        None
+    }
+
+    fn line(&self, slot: u16) -> &crate::shm::queue::QueueLine {
+        &self.region.slots()[usize::from(slot)].queue
+    }
+
+    // --- sending ---
+
+    /// Sends connections that were counted by `choose` to a worker. On an error they no longer count,
+    /// and none was sent.
+    pub fn send(&self, slot: u16, labels: &[Label], fds: &[RawFd]) -> Result<()> {
+        let line = self.line(slot);
+        handoff::send(line, self.queue(slot), labels, fds)
+            .inspect_err(|_| line.give_back(labels.len() as u64))?;
+        // It runs handlers, or may be stopped: somebody who waits looks whether they are taken.
+        if self.is_coordinated() && self.region.slots()[usize::from(slot)].state() == State::Busy {
+            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
+        }
+        Ok(())
+    }
+
+    /// `herd_handoff_send`: returns the slot.
+    pub fn send_tagged(&self, wanted: Option<u16>, fd: RawFd, tag: &[u8]) -> Result<u16> {
+        if !self.has_queues() {
+            return Err(Error::errno(libc::EOPNOTSUPP));
+        }
+        let tag = Tag::new(tag).ok_or(Error::errno(libc::EMSGSIZE))?;
+        let socket = transfer::check_socket(&fd)?;
+        let (peer, peer_length) = transfer::peer_of(socket);
+        let (slot, is_named) = match wanted {
+            None => self.choose(None, &peer, peer_length).ok_or(Error::AGAIN)?,
+            Some(number) => {
+                let slot = self.slot(number.into())?;
+                slot.claim().pid().ok_or(Error::errno(libc::ESRCH))?;
+                let takes = self.candidate(number, None).is_some() && slot.queue.reserve(WINDOW);
+                if takes { (number, true) } else { return Err(Error::AGAIN) }
+            }
+        };
+        let label = handoff::label(&Origin::Sent(tag), is_named, &peer, peer_length);
+        match self.send(slot, &[label], &[fd]) {
+            Ok(()) => {
+                drop(transfer::take_fd(fd));
+                Ok(slot)
+            }
+            Err(error) if is_for_later(error) => Err(Error::AGAIN),
+            Err(error) => Err(error),
+        }
+    }
+
+    // --- those who wait, and the dead ---
+
+    /// A worker can take connections again: one that waits for that is woken.
+    pub fn tell_waiting(&self) {
+        let waiting = &self.region.handoff.waiting;
+        if self.has_queues()
+            && waiting.load(SeqCst) != 0
+            && let Some(slot) = (waiting.swap(0, SeqCst) as u16).checked_sub(1)
+        {
+            ask(self.region.slots(), &self.bells, slot);
+        }
+    }
+
+    pub fn wait_for_taker(&self, slot: u16) {
+        self.region.handoff.waiting.store(u64::from(slot) + 1, SeqCst);
+    }
+
+    /// Connections are on their way to a worker that takes none: an idle one is to see to them.
+    pub fn ask_to_look(&self, queue_of: u16) {
+        if self.has_queues() && self.line(queue_of).in_flight() > 0 {
+            let slots = self.region.slots();
+            if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
+                ask(slots, &self.bells, number);
+            }
+        }
+    }
+
+    /// After a death: nobody could read a queue while the dead one seems to.
+    pub fn free_queues_of_dead(&self, number: u16, claim: Claim) {
+        let reader = Herd::reader(number, claim);
+        for slot in self.region.slots() {
+            slot.queue.free_reader(reader);
+        }
+    }
+
+    /// Raises the counts that are below what the kernel has: nobody would look for what is not
+    /// counted. Too large a one is seen by whoever looks at its queue.
+    pub fn raise_counts(&self) -> Result<()> {
+        for (slot, queue) in self.region.slots().iter().zip(&self.queues) {
+            let counted = slot.queue.in_flight();
+            slot.queue.correct(counted, counted.max(handoff::queued(queue)?));
+        }
+        Ok(())
+    }
+
+    pub fn queue_count(&self) -> u16 {
+        self.queues.len() as u16
+    }
+
+    pub fn slot_of(&self, number: u16) -> &Slot {
+        &self.region.slots()[usize::from(number)]
+    }
+}
+
+/// Whether a send can succeed later: no room in the socket, too many descriptors of this user on
+/// their way (unix(7)), no memory.
+pub fn is_for_later(error: Error) -> bool {
+    [libc::EAGAIN, libc::ETOOMANYREFS, libc::ENOBUFS, libc::ENOMEM].contains(&-error.code())
+}

@@ -1,0 +1,246 @@
+//! A worker that passes on what it accepted. How it receives what others pass on is in `receiving`.
+
+use super::Worker;
+use crate::accept::acceptor::Accepted;
+use crate::accept::handoff::{WINDOW, label};
+use crate::accept::listener::{Acceptance, Delivery};
+use crate::herd::Herd;
+use crate::herd::handoff::{Giver, is_for_later};
+use crate::reactor::Queue;
+use crate::shm::slot::count;
+use crate::sys::clock::now_us;
+use crate::sys::socket::Connection;
+use crate::sys::transfer::{Label, MESSAGE_FDS_MAX};
+use crate::sys::{Error, Result};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+
+/// What one turn brings besides the batch that is accepted: the own queue, and those of others.
+pub(super) const RECEIVED_PER_TURN: usize = 2 * WINDOW as usize;
+
+/// A queue as it was when it was first seen not to be taken from.
+#[derive(Clone, Copy)]
+pub(super) struct Look {
+    pub taken: u64,
+    pub in_flight: u64,
+    pub since_us: u64,
+}
+
+struct Chosen {
+    slot: u16,
+    is_named: bool,
+    accepted: Accepted,
+}
+
+pub(super) struct Passing {
+    pub(super) of_sent: Acceptance,
+    /// Accepted, and not given to anybody.
+    pending: RefCell<VecDeque<Accepted>>,
+    /// Those of them that are about to be sent, and where.
+    chosen: RefCell<Vec<Chosen>>,
+    /// When to try again with those that nobody could take.
+    retry_at_us: Cell<Option<u64>>,
+    pub(super) watches_queue: Cell<bool>,
+    pub(super) queue_ready: Cell<bool>,
+    /// Until when the own queue is left alone.
+    pub(super) queue_paused_until_us: Cell<Option<u64>>,
+    /// By slot.
+    pub(super) looks: RefCell<Vec<Option<Look>>>,
+    pub(super) next_look_us: Cell<Option<u64>>,
+}
+
+impl Passing {
+    /// Room for all that a turn needs.
+    pub fn new(herd: &Herd) -> Result<Passing> {
+        let batch = herd.settings.accept_batch as usize;
+        let slots = usize::from(herd.queue_count());
+        let mut pending = VecDeque::new();
+        pending.try_reserve_exact(batch).map_err(|_| Error::NO_MEMORY)?;
+        let mut chosen = Vec::new();
+        chosen.try_reserve_exact(batch).map_err(|_| Error::NO_MEMORY)?;
+        let mut looks = Vec::new();
+        looks.try_reserve_exact(slots).map_err(|_| Error::NO_MEMORY)?;
+        looks.resize(slots, None);
+        Ok(Passing {
+            of_sent: herd.sent_acceptance(),
+            pending: RefCell::new(pending),
+            chosen: RefCell::new(chosen),
+            retry_at_us: Cell::new(None),
+            watches_queue: Cell::new(false),
+            queue_ready: Cell::new(false),
+            queue_paused_until_us: Cell::new(None),
+            looks: RefCell::new(looks),
+            next_look_us: Cell::new(None),
+        })
+    }
+
+    pub fn pending_count(&self) -> usize {
+        self.pending.borrow().len()
+    }
+
+    pub fn forget_retry(&self) {
+        self.retry_at_us.set(None);
+    }
+
+    pub fn set_queue_ready(&self) {
+        self.queue_ready.set(true);
+    }
+
+    pub fn has_received(&self) -> bool {
+        self.queue_ready.get()
+    }
+
+    /// Whether the next try has more to do than to take the right.
+    pub fn waits_for_time(&self) -> bool {
+        self.queue_paused_until_us.get().is_some()
+    }
+
+    /// Times of its own at which the worker has to look again.
+    pub fn deadlines_us(&self) -> [Option<u64>; 3] {
+        let paused_until_us = self.queue_paused_until_us.get();
+        [self.retry_at_us.get(), self.next_look_us.get(), paused_until_us]
+    }
+}
+
+impl Worker {
+    // --- giving ---
+
+    fn giver(&self) -> Giver {
+        let is_idle = self.reactor.posted_count(Queue::Events) == 0;
+        Giver { slot: self.slot, is_idle }
+    }
+
+    /// Accepts for others, and serves only while there are none.
+    pub(super) fn only_accepts(&self) -> bool {
+        self.herd.passes_on() && self.herd.settings.acceptor_slot == Some(self.slot)
+    }
+
+    /// Keeps a connection that this worker has just accepted, for the host or to be passed on.
+    pub(super) fn take_in(&self, accepted: Accepted) {
+        if self.herd.passes_on() {
+            self.passing.pending.borrow_mut().push_back(accepted);
+        } else {
+            self.keep(accepted);
+        }
+    }
+
+    pub(super) fn keep(&self, accepted: Accepted) {
+        self.connection_opened();
+        self.acceptor.keep(accepted);
+    }
+
+    /// For a worker that only accepts. False: nobody could take another connection, and it is woken
+    /// when somebody can.
+    pub(super) fn can_give(&self) -> Result<bool> {
+        self.pass_on()?;
+        let can = || self.passing.pending_count() == 0 && self.herd.has_taker(self.giver());
+        if can() {
+            self.passing.retry_at_us.set(None);
+            return Ok(true);
+        }
+        // First it says that it waits, then it looks once more: who takes one does it the other way
+        // round.
+        self.herd.wait_for_taker(self.slot);
+        if can() {
+            return Ok(true);
+        }
+        self.try_again_later();
+        Ok(false)
+    }
+
+    fn try_again_later(&self) {
+        let passing = &self.passing;
+        if passing.retry_at_us.get().is_none_or(|at_us| at_us <= now_us()) {
+            passing.retry_at_us.set(Some(now_us() + self.herd.settings.accept_delay_us));
+        }
+    }
+
+    /// Gives what was accepted to the workers that are to serve it. What nobody can take is kept and
+    /// tried again when somebody can.
+    pub(super) fn pass_on(&self) -> Result<()> {
+        let passing = &self.passing;
+        let waits = passing.retry_at_us.get().is_some_and(|at_us| now_us() < at_us);
+        if passing.pending_count() == 0 || waits {
+            return Ok(());
+        }
+        passing.retry_at_us.set(None);
+        self.give_pending()?;
+        if passing.pending_count() > 0 {
+            self.herd.wait_for_taker(self.slot);
+            self.give_pending()?;
+        }
+        if passing.pending_count() > 0 {
+            count(&self.counters().handoff_deferred, 1);
+            self.try_again_later();
+        }
+        Ok(())
+    }
+
+    fn give_pending(&self) -> Result<()> {
+        let passing = &self.passing;
+        loop {
+            let Some(next) = passing.pending.borrow_mut().pop_front() else { break };
+            let Connection { peer, peer_length, .. } = &next.connection;
+            match self.herd.choose(Some(self.giver()), peer, *peer_length) {
+                Some((slot, _)) if slot == self.slot => self.keep(next),
+                Some((slot, is_named)) => {
+                    passing.chosen.borrow_mut().push(Chosen { slot, is_named, accepted: next });
+                }
+                None => {
+                    passing.pending.borrow_mut().push_front(next);
+                    break;
+                }
+            }
+        }
+        let mut result = Ok(());
+        loop {
+            let first = passing.chosen.borrow().first().map(|first| first.slot);
+            let Some(slot) = first else { return result };
+            result = result.and(self.send_chosen(slot));
+        }
+    }
+
+    /// Sends the chosen connections of one slot in one message. The kernel has its own references to
+    /// them from then on, so they are closed here: the client sees the end of the connection when its
+    /// worker closes it.
+    fn send_chosen(&self, slot: u16) -> Result<()> {
+        let mut chosen = self.passing.chosen.borrow_mut();
+        let mut labels = [Label::EMPTY; MESSAGE_FDS_MAX];
+        let mut fds = [-1; MESSAGE_FDS_MAX];
+        let mut number = 0;
+        let of_slot = chosen.iter().filter(|to| to.slot == slot).take(MESSAGE_FDS_MAX);
+        for Chosen { is_named, accepted, .. } in of_slot {
+            let Accepted { connection, origin, .. } = accepted;
+            labels[number] = label(origin, *is_named, &connection.peer, connection.peer_length);
+            fds[number] = connection.fd.as_raw_fd();
+            number += 1;
+        }
+        let sent = self.herd.send(slot, &labels[..number], &fds[..number]);
+        let mut left = number;
+        let messages = chosen.extract_if(.., |to| {
+            let is_of_message = to.slot == slot && left > 0;
+            left -= usize::from(is_of_message);
+            is_of_message
+        });
+        let Err(error) = sent else {
+            messages.for_each(drop);
+            return Ok(());
+        };
+        let mut pending = self.passing.pending.borrow_mut();
+        for Chosen { accepted, .. } in messages {
+            if !self.only_accepts() && self.my_slot().open() < self.capacity() {
+                self.keep(accepted);
+            } else {
+                pending.push_back(accepted);
+            }
+        }
+        if is_for_later(error) { Ok(()) } else { Err(error) }
+    }
+
+    /// Connections that this worker has and the host has not.
+    pub(super) fn undelivered_count(&self) -> usize {
+        let kept = [Delivery::Push, Delivery::Pull].map(|by| self.acceptor.kept_count(by));
+        kept.iter().sum::<usize>() + self.passing.pending_count()
+    }
+}

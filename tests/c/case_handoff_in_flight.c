@@ -1,0 +1,73 @@
+/* R26: more descriptors on their way than a user without privileges may have. The rest is kept, nobody
+ * spins, and all connections are served once when the workers go on. */
+#include "serve.h"
+
+enum { workers = 4, connections = 200, acceptor_limit = 64, some_user = 54321 };
+
+static void fork_unprivileged(int slot)
+{
+    SHARED_SET(serve.shared->ready[slot], 0);
+    pid_t pid = test_fork();
+    if (pid == 0) {
+        struct rlimit limit = {acceptor_limit, acceptor_limit};
+        CHECK(slot != 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        CHECK(setgid(some_user) == 0 && setuid(some_user) == 0);
+        serve_run(slot);
+    }
+    serve.pids[slot] = pid;
+}
+
+int main(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    static int clients[connections];
+    config.mode = HERD_MODE_HANDOFF;
+    config.accept_delay_ms = 300;
+    config.acceptor_slot = 0;
+    test_begin(50);
+    if (geteuid() != 0) {
+        test_skip("needs root, to drop it");
+    }
+    serve_prepare(&config, workers);
+    for (int slot = 0; slot < workers; slot++) {
+        fork_unprivileged(slot);
+    }
+    serve_settle();
+    int fds = process_fds(serve.pids[0]);
+    for (int slot = 1; slot < workers; slot++) {
+        kill(serve.pids[slot], SIGSTOP);
+        WAIT_UNTIL(process_state(serve.pids[slot]) == 'T', 10000);
+    }
+    for (int i = 0; i < connections; i++) {
+        clients[i] = connect_to(serve.address);
+    }
+    WAIT_UNTIL(serve_stats(0).handoff_deferred > 0, 10000);
+    /* Three windows of 32 would take 96; the kernel stopped it before. */
+    int on_way = (int)(serve_total().handoff_sent - serve_total().handoff_received);
+    printf("%d on their way\n", on_way);
+    CHECK(on_way >= acceptor_limit && on_way <= acceptor_limit + 16);
+    struct herd_stats before = serve_stats(0);
+    long long sleeps = voluntary_switches(serve.pids[0]);
+    sleep_ms(1000);
+    printf("in 1 s: %d turns, %lld sleeps, %d tries\n", (int)(serve_stats(0).turns - before.turns),
+           voluntary_switches(serve.pids[0]) - sleeps,
+           (int)(serve_stats(0).handoff_deferred - before.handoff_deferred));
+    CHECK(serve_stats(0).turns - before.turns <= 40);
+    CHECK_EQ(serve_stats(0).backoffs, 0);
+    for (int slot = 1; slot < workers; slot++) {
+        kill(serve.pids[slot], SIGCONT);
+    }
+    for (int i = 0; i < connections; i++) {
+        CHECK(serve_greeting(clients[i], 10000) > 0);
+    }
+    for (int i = 0; i < connections; i++) {
+        serve_echo(clients[i]);
+        CHECK_EQ(serve_greeting(clients[i], 0), -1);
+        close(clients[i]);
+    }
+    CHECK_EQ(serve_total().handoff_received, connections);
+    WAIT_UNTIL(serve_total().connections_open == 0, 10000);
+    CHECK_EQ(process_fds(serve.pids[0]), fds);
+    serve_end();
+    test_exit(0);
+}

@@ -1,0 +1,72 @@
+/* R27: a stopped worker holds at most its window of connections, the acceptor does not wait for it, the
+ * others get the rest, and after SIGCONT or SIGKILL each connection was served, once. */
+/* timeout: 90 */
+#include "serve.h"
+
+enum { workers = 3, window = 32, connections = 1000 };
+
+static void one_stopped(int acceptor_slot, int signal_number)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    static int clients[connections];
+    int served[workers + 1] = {0};
+    config.mode = HERD_MODE_HANDOFF;
+    config.balance = HERD_BALANCE_ROUND_ROBIN;
+    config.accept_delay_ms = 400;
+    config.acceptor_slot = acceptor_slot;
+    int slots = workers + (acceptor_slot >= 0), victim = slots - 1;
+    serve_start(&config, slots);
+    pid_t pid = serve.pids[victim];
+    uint64_t received_before = serve_stats(victim).handoff_received;
+    uint64_t sent_before = serve_stats(victim).handoff_sent;
+    kill(pid, SIGSTOP);
+    WAIT_UNTIL(process_state(pid) == 'T', 10000);
+    for (int i = 0; i < connections; i++) {
+        clients[i] = connect_to(serve.address);
+    }
+    CHECK_EQ(serve_stats(victim).handoff_received, received_before);
+    /* All are served while it is stopped: what it was sent goes to others. */
+    for (int i = 0; i < connections; i++) {
+        int slot = serve_greeting(clients[i], 20000);
+        CHECK(slot >= 0 && slot != victim && slot != acceptor_slot);
+        served[slot]++;
+    }
+    int sent = (int)(serve_stats(victim).handoff_sent - sent_before);
+    printf("%d were sent to the stopped one, %d rerouted\n", sent,
+           (int)serve_total().handoff_rerouted);
+    /* One more if it is chosen while another worker finds that it takes none. */
+    CHECK(sent > 0 && sent <= window + 1);
+    CHECK(serve_total().handoff_rerouted >= (uint64_t)sent);
+    if (signal_number == SIGKILL) {
+        serve_crash(victim);
+        serve_report(victim, pid);
+    } else {
+        kill(pid, SIGCONT);
+        /* It gets connections again. */
+        int slot = -1;
+        for (int tries = 0; slot != victim; tries++) {
+            CHECK(tries < 100);
+            close(serve_connect(&slot));
+        }
+    }
+    for (int i = 0; i < connections; i++) {
+        serve_echo(clients[i]);
+        CHECK_EQ(serve_greeting(clients[i], 0), -1);
+        close(clients[i]);
+    }
+    WAIT_UNTIL(serve_total().connections_open == 0, 10000);
+    serve_end();
+}
+
+int main(void)
+{
+    struct rlimit limit = {4096, 4096};
+    test_begin(80);
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        test_skip("RLIMIT_NOFILE is too low");
+    }
+    one_stopped(HERD_ANY_SLOT, SIGCONT);
+    one_stopped(0, SIGCONT);
+    one_stopped(0, SIGKILL);
+    test_exit(0);
+}

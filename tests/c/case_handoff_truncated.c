@@ -1,0 +1,96 @@
+/* R25: a message carries more descriptors than its receiver has free: it keeps none of them, backs
+ * off, and another worker gets all of the connections. */
+#include "serve.h"
+
+enum { receiver = 1, other = 2 };
+
+static int name_receiver(void *data, const struct sockaddr *peer, uint32_t peer_length)
+{
+    (void)data;
+    (void)peer;
+    (void)peer_length;
+    return SHARED_GET(serve.shared->knob);
+}
+
+/* The lowest numbers are taken first, so a limit at the first free one leaves none free. */
+static void leave_free(pid_t pid, int count)
+{
+    struct rlimit limit;
+    char path[64];
+    int number = 0, free_found = 0;
+    for (; free_found <= count; number++) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, number);
+        char target[8];
+        free_found += readlink(path, target, sizeof target) < 0 && errno == ENOENT;
+    }
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = (rlim_t)number - 1;
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* `carried` connections in one message, for a receiver with room for `room`. */
+static void one_message(int carried, int room)
+{
+    int clients[8];
+    pid_t pid = serve.pids[receiver];
+    struct herd_stats before = serve_stats(receiver), others_before = serve_stats(other);
+    int fds = process_fds(pid);
+    leave_free(pid, room);
+    kill(serve.pids[0], SIGSTOP);
+    WAIT_UNTIL(process_state(serve.pids[0]) == 'T', 10000);
+    SHARED_SET(serve.shared->knob, receiver);
+    for (int i = 0; i < carried; i++) {
+        clients[i] = connect_to(serve.address);
+    }
+    kill(serve.pids[0], SIGCONT);
+    for (int i = 0; i < carried; i++) {
+        CHECK_EQ(serve_greeting(clients[i], 10000), other);
+    }
+    SHARED_SET(serve.shared->knob, HERD_PICK);
+    struct herd_stats after = serve_stats(receiver), others_after = serve_stats(other);
+    CHECK_EQ(after.handoff_sent - before.handoff_sent, carried);
+    CHECK_EQ(after.handoff_received, before.handoff_received);
+    CHECK_EQ(after.backoffs - before.backoffs, 1);
+    CHECK_EQ(others_after.handoff_rerouted - others_before.handoff_rerouted, carried);
+    CHECK_EQ(process_fds(pid), fds);
+    /* With descriptors again it takes connections again, by itself. */
+    struct rlimit limit;
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+    for (int tries = 0, slot = -1; slot != receiver; tries++) {
+        CHECK(tries < 200);
+        close(serve_connect(&slot));
+        sleep_ms(10);
+    }
+    for (int i = 0; i < carried; i++) {
+        serve_echo(clients[i]);
+        CHECK_EQ(serve_greeting(clients[i], 0), -1);
+        close(clients[i]);
+    }
+    WAIT_UNTIL(serve_total().connections_open == 0, 10000);
+    serve_settle();
+}
+
+int main(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.mode = HERD_MODE_HANDOFF;
+    config.balance = HERD_BALANCE_ROUND_ROBIN;
+    config.accept_delay_ms = 300;
+    config.accept_batch = 16;
+    config.acceptor_slot = 0;
+    config.pick_callback = name_receiver;
+    test_begin(50);
+    serve_prepare(&config, 3);
+    serve.shared->knob = HERD_PICK;
+    for (int slot = 0; slot < 3; slot++) {
+        serve_fork(slot);
+    }
+    serve_settle();
+    one_message(3, 1);
+    one_message(1, 0);
+    one_message(8, 7);
+    serve_end();
+    test_exit(0);
+}

@@ -173,6 +173,19 @@ struct herd_timer;
 #define HERD_EMODE (-5009)
 
 /**
+ * `herd_worker_fd` in HERD_MODE_EXCLUSIVE: behind a descriptor that another loop polls, a connection
+ * would wake every worker. Create the herd with HERD_MODE_MUTEX, or have the listeners in the loop's
+ * own epoll set with `herd_attach_epoll`.
+ */
+#define HERD_ENESTED (-5010)
+
+/**
+ * The call does not go with who waits for this worker. After `herd_worker_fd` or `herd_attach_epoll`
+ * it is the host's loop, between `herd_prepare` and `herd_check`; otherwise `herd_run_once`.
+ */
+#define HERD_EHOSTLOOP (-5011)
+
+/**
  * Interest and readiness: data to read, or a connection to accept.
  */
 #define HERD_READ 1
@@ -794,7 +807,8 @@ int herd_event_init(struct herd_event *event, herd_event_fn handler, void *data)
  *
  * Returns 0. -EINVAL: NULL, not initialised, or an unknown interest; -EEXIST: the event is added
  * already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not
- * open; -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2).
+ * open; -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2);
+ * HERD_EHOSTLOOP: a loop of the host's waits for this worker, and watches the host's descriptors.
  * Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
  */
 int herd_event_add(struct herd_worker *worker, struct herd_event *event, int fd, uint32_t interest);
@@ -951,6 +965,71 @@ int herd_listener_fd(const struct herd *herd, int listener);
 int herd_slot_listener_fd(const struct herd *herd,
                           int listener,
                           int slot);
+ * Lets a loop on an epoll set of the host's own wait for the worker: the library's descriptors are
+ * watched in `epfd` itself from now on, and each of their events has `epoll_data` in `data.u64`. The
+ * host passes over these; what they mean, `herd_check` finds out by itself. All modes work.
+ * The host calls `herd_prepare` before and `herd_check` after every wait. `epfd` is waited on
+ * directly, not through another epoll set, and has one worker; it stays open until
+ * `herd_worker_destroy`, which takes the library's descriptors out.
+ *
+ * Afterwards the host watches its descriptors by itself: `herd_event_add`, `herd_run_once`,
+ * `herd_run` and `herd_process_events` answer HERD_EHOSTLOOP. Timers and posted events run in
+ * `herd_check`.
+ *
+ * Returns 0. -EBUSY: events are added, or the host's loop waits for this worker already; -EINVAL: NULL,
+ * or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker; -ENOMEM, -ENOSPC:
+ * see epoll_ctl(2). Otherwise negative: as `herd_run_once`. Thread: the worker's own, not from a
+ * callback. Since 0.1.
+ */
+int herd_attach_epoll(struct herd_worker *worker,
+                      int epfd,
+                      uint64_t epoll_data);
+
+/**
+ * Lets a loop that only takes descriptors to poll (libev, libevent, libuv) wait for the worker: the
+ * returned one is readable when the worker has something to do. It is an epoll set of the
+ * library's: the host only watches it for reading, level-triggered, and does not close it. The host
+ * calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX; every tick of
+ * the guard wakes all idle workers, and epoll allows 500 workers at most. The other calls that
+ * `herd_attach_epoll` rules out are ruled out here too.
+ *
+ * Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
+ * HERD_MODE_AUTO takes) each connection would wake all workers: create the herd with HERD_MODE_MUTEX, or
+ * use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise
+ * negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ */
+int herd_worker_fd(struct herd_worker *worker);
+
+/**
+ * The first half of a turn, right before the host's loop waits: tries for the accept right, arms the
+ * listeners or disarms them, and tells the other workers that this one is about to wait.
+ * `timeout_ms`: for how long the host would wait; -1: as long as it takes; 0: not at all.
+ *
+ * Returns for how many milliseconds the host may wait at most, 2147483647 (INT_MAX) if there is no
+ * limit: never more than `timeout_ms`, and less when a timer or a posted event is due before. After an
+ * error the host may wait all the same, without accepting. Called again without `herd_check` in
+ * between, the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
+ * HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called. Otherwise negative: as
+ * `herd_run_once`. Thread: the worker's own, not from a callback. nginx: ngx_trylock_accept_mutex.
+ * Since 0.1.
+ */
+int herd_prepare(struct herd_worker *worker,
+                 int timeout_ms);
+
+/**
+ * The second half of a turn, right after the wait and before any handler of the host's: accepts what
+ * waits, gives the accept right up, then runs accept callbacks, expired timers and posted events. Does
+ * not wait. Until it is called the other workers count on this one to accept, so handlers that run
+ * before it make clients wait. A host whose loop has no place right after the wait calls it first thing
+ * in each of its handlers: without a `herd_prepare` before, it does nothing.
+ *
+ * Returns the number of connections, timers and events that were handled, and of connections to take
+ * with `herd_accept`; 0 if there was no `herd_prepare` since the last. HERD_EHOSTLOOP: as
+ * `herd_prepare`. Otherwise negative: as `herd_run_once`; the accept right is given up all the same.
+ * Thread: the worker's own, not from a callback. nginx: ngx_process_events_and_timers after its wait.
+ * Since 0.1.
+ */
+int herd_check(struct herd_worker *worker);
 
 /**
  * Counts a connection that the host opened or accepted itself, such as one to an upstream server:
@@ -1247,12 +1326,13 @@ int herd_worker_state(struct herd_worker *worker);
  *
  * Returns the number of connections, events and timers that were handled. -EINVAL: NULL, or
  * `timeout_ms` below -1; HERD_EREENTERED: called from a callback; HERD_EFORKED, HERD_EDESTROYED,
- * HERD_EREAPED, HERD_EPOISONED: the worker cannot be used, see there; HERD_EINTERNAL; -EBADF,
- * -EINVAL, -ENOTSOCK, -EOPNOTSUPP: accept4(2) says that a listener cannot be used: the log names
- * it, this worker leaves it out from now on, and everything else goes on. Thread: the worker's
- * own. nginx: ngx_process_events_and_timers. Since 0.1.
+ * HERD_EREAPED, HERD_EPOISONED: the worker cannot be used, see there; HERD_EHOSTLOOP: a loop of the
+ * host's waits for it; HERD_EINTERNAL; -EBADF, -EINVAL, -ENOTSOCK, -EOPNOTSUPP: accept4(2) says that
+ * a listener cannot be used: the log names it, this worker leaves it out from now on, and everything
+ * else goes on. Thread: the worker's own. nginx: ngx_process_events_and_timers. Since 0.1.
  */
-int herd_run_once(struct herd_worker *worker, int timeout_ms);
+int herd_run_once(struct herd_worker *worker,
+                  int timeout_ms);
 
 /**
  * Runs turns until `herd_stop`, or until `herd_drain` and the last connection was closed.

@@ -147,6 +147,39 @@ fn adding_anew_moves_to_the_end_and_a_set_that_nobody_waits_on_is_passed_over() 
     drop((clients, busy));
 }
 
+/// A worker's own set, which nobody waits on, tells what the host's was woken for.
+#[test]
+fn a_set_that_is_passed_over_on_the_way_to_a_waiter_reports_the_same() {
+    let listener = listener();
+    let (own, host) = (epoll(), epoll());
+    add(&own, &listener, EXCLUSIVE);
+    add(&host, &listener, EXCLUSIVE);
+    let waiters = start(vec![host]);
+    let client = connect(&listener);
+    assert_eq!(waiters.next(), 0);
+    assert_eq!(wait(&own, 0), 1);
+    waiters.join();
+    drop(client);
+}
+
+#[test]
+fn behind_sets_that_others_poll_every_exclusive_waiter_wakes() {
+    let listener = listener();
+    let inner: Vec<Epoll> = (0..3).map(|_| epoll()).collect();
+    let outer: Vec<Epoll> = (0..3).map(|_| epoll()).collect();
+    for (inner, outer) in inner.iter().zip(&outer) {
+        add(inner, &listener, EXCLUSIVE);
+        add(outer, &inner.0, EpollFlags::EPOLLIN);
+    }
+    let waiters = start(outer);
+    let client = connect(&listener);
+    let mut woken: Vec<usize> = (0..3).map(|_| waiters.next()).collect();
+    woken.sort();
+    assert_eq!(woken, [0, 1, 2]);
+    waiters.join();
+    drop((client, inner));
+}
+
 #[test]
 fn without_the_flag_every_waiter_wakes() {
     let listener = listener();

@@ -25,3 +25,10 @@ pub const HERD_ENOSLOT: i32 = -5007;
 pub const HERD_EREAPED: i32 = -5008;
 /// The mode or the balance policy is known but not part of this version.
 pub const HERD_EMODE: i32 = -5009;
+/// `herd_worker_fd` in HERD_MODE_EXCLUSIVE: behind a descriptor that another loop polls, a connection
+/// would wake every worker. Create the herd with HERD_MODE_MUTEX, or have the listeners in the loop's
+/// own epoll set with `herd_attach_epoll`.
+pub const HERD_ENESTED: i32 = -5010;
+/// The call does not go with who waits for this worker. After `herd_worker_fd` or `herd_attach_epoll`
+/// it is the host's loop, between `herd_prepare` and `herd_check`; otherwise `herd_run_once`.
+pub const HERD_EHOSTLOOP: i32 = -5011;

@@ -24,7 +24,8 @@ pub extern "C" fn herd_event_init(
 ///
 /// Returns 0. -EINVAL: NULL, not initialised, or an unknown interest; -EEXIST: the event is added
 /// already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not
-/// open; -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2).
+/// open; -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2);
+/// HERD_EHOSTLOOP: a loop of the host's waits for this worker, and watches the host's descriptors.
 /// Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_event_add(
@@ -33,7 +34,10 @@ pub extern "C" fn herd_event_add(
     fd: c_int,
     interest: u32,
 ) -> c_int {
-    with_worker(worker, |worker| worker.reactor().add(event, fd, interest).map(|()| 0))
+    with_worker(worker, |worker| {
+        worker.refuse_host_loop()?;
+        worker.reactor().add(event, fd, interest).map(|()| 0)
+    })
 }
 
 /// Changes what an added event is interested in; 0: nothing but errors and hang-ups.

@@ -11,6 +11,7 @@ pub mod config;
 pub mod error;
 pub mod event;
 pub mod herd;
+pub mod host_loop;
 pub mod load;
 pub mod master;
 pub mod nginx;

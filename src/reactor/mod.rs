@@ -7,6 +7,7 @@ mod registry;
 pub mod remote;
 mod tag;
 mod timers;
+mod watches;
 
 pub use event::{init_event, init_timer};
 pub use posted::Queue;
@@ -24,6 +25,7 @@ use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use tag::Tag;
 use timers::Timers;
+use watches::Watches;
 
 /// Events taken from the kernel in one wait. What does not fit comes with the next.
 const EVENTS_PER_WAIT: usize = 512;
@@ -31,9 +33,6 @@ const EVENTS_PER_WAIT: usize = 512;
 /// Posted events that one drain runs beyond those it found: handlers that keep posting must not
 /// keep the loop from its next wait.
 const EXTRA_POSTED: usize = 256;
-
-/// Descriptors that the library watches for itself, kept to rebuild the set.
-type Watched = (RawFd, u32, Source);
 
 /// Numbers of events that one wait brought.
 pub struct Arrived {
@@ -55,7 +54,8 @@ pub struct Reactor {
     timers: RefCell<Timers>,
     /// Theirs, for a look that costs a load.
     next_deadline_us: Cell<Option<u64>>,
-    watched: RefCell<Vec<Watched>>,
+    /// The library's own.
+    watches: Watches,
     /// For the events of one wait.
     room: RefCell<Vec<epoll::Event>>,
     /// Events that other threads posted here while they were in use at another worker.
@@ -77,7 +77,7 @@ impl Reactor {
             posted: Posted::default(),
             timers: RefCell::new(Timers::default()),
             next_deadline_us: Cell::new(None),
-            watched: RefCell::new(Vec::new()),
+            watches: Watches::default(),
             room: RefCell::new(room),
             misposted: Cell::new(0),
         })
@@ -87,24 +87,41 @@ impl Reactor {
 
     /// Watches `fd` for the library: its events come out of `wait` as `source`.
     pub fn watch(&self, fd: RawFd, events: u32, source: Source) -> Result<()> {
-        let mut watched = self.watched.borrow_mut();
-        watched.try_reserve(1).map_err(|_| Error::NO_MEMORY)?;
-        self.epoll.add(fd, events, Tag::Own(source).encode())?;
-        watched.push((fd, events, source));
-        Ok(())
+        self.watches.add(&self.epoll, fd, events, source)
     }
 
     /// Changes what is waited for at a descriptor that is watched; 0: nothing.
     pub fn rewatch(&self, fd: RawFd, events: u32, source: Source) -> Result<()> {
-        self.epoll.modify(fd, events, Tag::Own(source).encode())?;
-        let mut watched = self.watched.borrow_mut();
-        watched.iter_mut().filter(|entry| entry.0 == fd).for_each(|entry| entry.1 = events);
-        Ok(())
+        self.watches.modify(&self.epoll, fd, events, source)
     }
 
     pub fn unwatch(&self, fd: RawFd) -> Result<()> {
-        self.watched.borrow_mut().retain(|&(watched, ..)| watched != fd);
-        self.epoll.delete(fd)
+        self.watches.remove(&self.epoll, fd)
+    }
+
+    // --- a loop of the host's ---
+
+    /// The worker's epoll set, to be polled by a loop of the host's.
+    pub fn fd(&self) -> RawFd {
+        self.epoll.fd()
+    }
+
+    /// Has the library's own descriptors watched in a set that the host's loop waits on as well. Their
+    /// events have the user data `data` there.
+    pub fn attach(&self, epfd: RawFd, data: u64) -> Result<()> {
+        self.watches.join_host_set(epfd, data)
+    }
+
+    pub fn is_attached(&self) -> bool {
+        self.watches.are_in_host_set()
+    }
+
+    pub fn detach(&self) {
+        self.watches.leave_host_set();
+    }
+
+    pub fn has_events(&self) -> bool {
+        self.registry.borrow().iter().next().is_some()
     }
 
     // --- the host's events ---
@@ -296,9 +313,7 @@ impl Reactor {
     /// come again at once and for ever.
     fn rebuild(&self) -> Result<()> {
         let fresh = Epoll::new()?;
-        for &(fd, events, source) in self.watched.borrow().iter() {
-            fresh.add(fd, events, Tag::Own(source).encode())?;
-        }
+        self.watches.add_all_to(&fresh)?;
         for (index, generation, fd, event) in self.registry.borrow().iter() {
             let bits = epoll_bits(event::interest(event))?;
             match fresh.add(fd, bits, Tag::Host { index, generation }.encode()) {

@@ -18,7 +18,14 @@ pub type Event = libc::epoll_event;
 /// To make room for events with.
 pub const NO_EVENT: Event = Event { events: 0, u64: 0 };
 
-pub struct Epoll(OwnedFd);
+/// An epoll set: the library's own, or by its number the host's, which the host opens and closes.
+pub struct Epoll<Fd: AsRawFd = OwnedFd>(Fd);
+
+impl Epoll<RawFd> {
+    pub fn of_host(fd: RawFd) -> Epoll<RawFd> {
+        Epoll(fd)
+    }
+}
 
 impl Epoll {
     pub fn new() -> Result<Epoll> {
@@ -37,6 +44,15 @@ impl Epoll {
         }
     }
 
+    /// Puts `other`'s set in the place of this one, under the same descriptor number.
+    pub fn replace_with(&self, other: Epoll) -> Result<()> {
+        // SAFETY: no pointers; both descriptors are open and owned here.
+        check(unsafe { libc::dup3(other.fd(), self.fd(), libc::O_CLOEXEC) })?;
+        Ok(())
+    }
+}
+
+impl<Fd: AsRawFd> Epoll<Fd> {
     pub fn add(&self, fd: RawFd, events: u32, tag: u64) -> Result<()> {
         self.control(libc::EPOLL_CTL_ADD, fd, events, tag)
     }
@@ -73,12 +89,5 @@ impl Epoll {
 
     pub fn fd(&self) -> RawFd {
         self.0.as_raw_fd()
-    }
-
-    /// Puts `other`'s set in the place of this one, under the same descriptor number.
-    pub fn replace_with(&self, other: Epoll) -> Result<()> {
-        // SAFETY: no pointers; both descriptors are open and owned here.
-        check(unsafe { libc::dup3(other.fd(), self.fd(), libc::O_CLOEXEC) })?;
-        Ok(())
     }
 }

@@ -19,6 +19,8 @@ impl Error {
     pub const ABI: Error = Error(abi::HERD_EABI);
     pub const NO_SLOT: Error = Error(abi::HERD_ENOSLOT);
     pub const REAPED: Error = Error(abi::HERD_EREAPED);
+    pub const NESTED: Error = Error(abi::HERD_ENESTED);
+    pub const HOST_LOOP: Error = Error(abi::HERD_EHOSTLOOP);
     pub const INVALID: Error = Error::errno(libc::EINVAL);
     pub const NO_MEMORY: Error = Error::errno(libc::ENOMEM);
     pub const BUSY: Error = Error::errno(libc::EBUSY);
@@ -70,6 +72,10 @@ pub fn describe(code: i32) -> &'static CStr {
         abi::HERD_ENOSLOT => c"every worker slot is taken",
         abi::HERD_EREAPED => c"slot was taken away: the worker was found dead",
         abi::HERD_EMODE => c"mode or balance policy is not part of this version",
+        abi::HERD_ENESTED => {
+            c"mode exclusive behind a polled descriptor: use HERD_MODE_MUTEX or herd_attach_epoll"
+        }
+        abi::HERD_EHOSTLOOP => c"not the call for who waits: the host's loop or herd_run_once",
         -4095..=-1 => errno_text(-code),
         _ => c"unknown error code",
     }
@@ -90,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_code_has_a_text_of_its_own() {
-        let own = abi::HERD_EMODE..=abi::HERD_EFORKED;
+        let own = abi::HERD_EHOSTLOOP..=abi::HERD_EFORKED;
         let mut texts: Vec<_> = own.map(describe).collect();
         assert!(!texts.contains(&describe(i32::MIN)));
         texts.sort();

@@ -1,13 +1,15 @@
 //! One worker: what it is made of, its life, and what other threads ask of it. Its turn is in
-//! `turn`, its part in the accept right in `right`, `handover` and `guarding`, in passing connections
-//! on in `handoff` and `receiving`; together they put reactor, accept and herd to work. The
-//! hand-written recipe of the C API and `run_once` are the same calls.
+//! `turn`, and in `hosted` where a loop of the host's waits; its part in the accept right is in `right`,
+//! `handover` and `guarding`, in passing connections on in `handoff` and `receiving`; together they
+//! put reactor, accept and herd to work. The hand-written recipe of the C API and `run_once` are the
+//! same calls.
 
 mod conduct;
 mod guarding;
 mod handoff;
 mod handover;
 mod home;
+mod hosted;
 mod receiving;
 mod right;
 mod turn;
@@ -30,6 +32,7 @@ use crate::sys::{Error, Result, epoll};
 use conduct::ConductCell;
 use handoff::{Passing, RECEIVED_PER_TURN};
 use home::Home;
+use hosted::Waits;
 use right::Asked;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -81,6 +84,7 @@ pub struct Worker {
     home: Home,
     woken_by_listener: Cell<bool>,
     accepted_in_turn: Cell<u32>,
+    waits: Cell<Waits>,
     in_loop: Cell<bool>,
     /// Read by other threads too.
     poisoned: AtomicBool,
@@ -144,6 +148,7 @@ impl Worker {
             home: Home::default(),
             woken_by_listener: Cell::new(false),
             accepted_in_turn: Cell::new(0),
+            waits: Cell::default(),
             in_loop: Cell::new(false),
             poisoned: AtomicBool::new(false),
         };
@@ -308,6 +313,7 @@ impl Drop for Worker {
         // The last try: what nobody can take now is closed below.
         self.passing.forget_retry();
         let _ = self.pass_on();
+        self.reactor.detach();
         self.herd.free_slot(self.slot, self.claim);
         self.herd.ask_to_look(self.slot);
         let lost = self.undelivered_count();

@@ -2,6 +2,7 @@
 
 use super::Worker;
 use super::conduct::Conduct;
+use super::hosted::Waits;
 use super::right::Asked;
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
@@ -17,8 +18,14 @@ impl Worker {
     /// One turn. Returns the number of connections, events and timers that were handled.
     pub fn run_once(&self, timeout_ms: i32) -> Result<usize> {
         check_timeout(timeout_ms)?;
+        self.refuse_host_loop()?;
         self.trylock()?;
         let waited = self.wait(timeout_ms);
+        self.finish(waited)
+    }
+
+    /// The turn after its wait.
+    pub(super) fn finish(&self, waited: Result<usize>) -> Result<usize> {
         let accepted = waited.and_then(|_| self.accept_posted());
         // Whatever failed, the right is not kept while handlers run or the host looks at the error.
         let unlocked = self.unlock();
@@ -36,6 +43,7 @@ impl Worker {
         if flags & !HERD_POST_EVENTS != 0 {
             return Err(Error::INVALID);
         }
+        self.refuse_host_loop()?;
         self.check_slot()?;
         let waited = self.wait(timeout_ms);
         if flags & HERD_POST_EVENTS == 0 {
@@ -60,11 +68,24 @@ impl Worker {
 
     /// Returns the number of events and ready listeners.
     fn wait(&self, timeout_ms: i32) -> Result<usize> {
+        let timeout_ms = self.before_wait(timeout_ms)?;
+        self.wait_announced(timeout_ms)
+    }
+
+    /// Begins a turn, and tells the others that this worker is about to wait. Returns for how long at
+    /// most.
+    pub(super) fn before_wait(&self, timeout_ms: i32) -> Result<i32> {
         self.end_last_turn();
         self.give_up_what_was_kept()?;
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.kept_count(Delivery::Push) > 0;
-        let events = self.wait_and_sort(if has_work { 0 } else { timeout_ms })?;
+        let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
+        let must_not_wait = timeout_ms != 0 && !self.announce_idle()?;
+        Ok(if must_not_wait { 0 } else { timeout_ms })
+    }
+
+    pub(super) fn wait_announced(&self, timeout_ms: i32) -> Result<usize> {
+        let events = self.wait_and_sort(timeout_ms)?;
         if self.conduct.get().asked.is_none() || !self.has_handlers_to_run() {
             return Ok(events);
         }
@@ -76,10 +97,6 @@ impl Worker {
 
     fn wait_and_sort(&self, timeout_ms: i32) -> Result<usize> {
         self.acceptor.begin_turn(self.batch());
-        let mut timeout_ms = self.shortened(timeout_ms);
-        if timeout_ms != 0 && !self.announce_idle()? {
-            timeout_ms = 0;
-        }
         let mut guard_ticked = false;
         let mut listeners_ready = false;
         let arrived = self.reactor.wait(timeout_ms, &self.remote().posted, |source| match source {
@@ -170,9 +187,10 @@ impl Worker {
     }
 
     /// Whether something will run once the accept right is given up: the turn's handlers, or what
-    /// the host does with connections that it took by itself.
+    /// the host does with connections that it took by itself, or may do where its own loop waits.
     pub(super) fn has_handlers_to_run(&self) -> bool {
-        self.accepted_in_turn.get() > 0
+        self.waits.get() == Waits::InHostLoop
+            || self.accepted_in_turn.get() > 0
             || self.acceptor.has_kept()
             || self.passing.has_received()
             || self.reactor.posted_count(Queue::Events) > 0
@@ -292,6 +310,6 @@ impl Worker {
     }
 }
 
-fn check_timeout(timeout_ms: i32) -> Result<()> {
+pub(super) fn check_timeout(timeout_ms: i32) -> Result<()> {
     if timeout_ms < -1 { Err(Error::INVALID) } else { Ok(()) }
 }

@@ -433,6 +433,21 @@ CHECK_HELPER int open_fds(void)
     return count;
 }
 
+/* The state of a process (proc(5)): S waits, T is stopped. */
+CHECK_HELPER char process_state(pid_t pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    FILE *stat = fopen(path, "re");
+    CHECK(stat != NULL);
+    char *read = fgets(line, sizeof line, stat);
+    fclose(stat);
+    CHECK(read != NULL);
+    char *name_end = strrchr(line, ')');
+    CHECK(name_end != NULL && name_end[1] == ' ');
+    return name_end[2];
+}
+
 /* Sleeps of a process so far: voluntary context switches, summed over its threads. */
 CHECK_HELPER long long voluntary_switches(pid_t pid)
 {

@@ -55,6 +55,10 @@ static void check_every_call(struct herd_worker *worker, int code, struct herd_e
     CHECK_CODE(herd_timer_stop(worker, pending), code);
     CHECK_CODE(herd_worker_slot(worker), code);
     CHECK_CODE(herd_worker_state(worker), code);
+    CHECK_CODE(herd_attach_epoll(worker, 0, 0), code);
+    CHECK_CODE(herd_worker_fd(worker), code);
+    CHECK_CODE(herd_prepare(worker, 0), code);
+    CHECK_CODE(herd_check(worker), code);
     CHECK_CODE(herd_run_once(worker, 0), code);
     CHECK_CODE(herd_run(worker), code);
     CHECK_CODE(herd_stop(worker), code);

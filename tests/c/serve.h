@@ -126,21 +126,6 @@ __attribute__((noreturn)) CHECK_HELPER void serve_run(int slot)
 
 /* --- What a process does ------------------------------------------------------------------ */
 
-/* The state of a process (proc(5)): S waits, T is stopped. */
-CHECK_HELPER char process_state(pid_t pid)
-{
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *stat = fopen(path, "re");
-    CHECK(stat != NULL);
-    char *read = fgets(line, sizeof line, stat);
-    fclose(stat);
-    CHECK(read != NULL);
-    char *name_end = strrchr(line, ')');
-    CHECK(name_end != NULL && name_end[1] == ' ');
-    return name_end[2];
-}
-
 CHECK_HELPER int process_sleeps(pid_t pid)
 {
     return process_state(pid) == 'S';

@@ -67,16 +67,27 @@ $(BUILD)/libherd.a: $(BUILD)/exports
 
 # --- The examples ----------------------------------------------------------------------------
 
-EXAMPLES := $(patsubst c_examples/%,$(BUILD)/examples/%,$(basename $(wildcard c_examples/*.c c_examples/*.cpp)))
+# Examples that need another library, as example:its header:how to link it. One whose library is not
+# installed is left out, and `make` says so. libev has no .pc file, so its header is what is looked for.
+HOSTS         := host_libev:ev.h:-lev host_libevent:event2/event.h:-levent_core host_libuv:uv.h:-luv
+host_part      = $(word $(2),$(subst :, ,$(1)))
+has_header     = $(shell printf '\043include <%s>\n' '$(1)' | $(CC) $(CPPFLAGS) $(CFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
+HOSTS_MISSING := $(foreach host,$(HOSTS),$(if $(call has_header,$(call host_part,$(host),2)),,$(host)))
+EXAMPLES_LEFT_OUT := $(foreach host,$(HOSTS_MISSING),c_examples/$(call host_part,$(host),1).c)
+
+EXAMPLES := $(patsubst c_examples/%,$(BUILD)/examples/%,$(basename \
+	$(filter-out $(EXAMPLES_LEFT_OUT),$(wildcard c_examples/*.c c_examples/*.cpp))))
 EXAMPLE_FLAGS := -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
 EXAMPLE_LIBS = -Wl,--as-needed -L$(BUILD) -lherd -Wl,-rpath,'$$ORIGIN/..'
 
 examples: $(EXAMPLES)
+	@$(foreach host,$(HOSTS_MISSING),echo 'examples: no $(call host_part,$(host),2): $(call host_part,$(host),1) is left out';)
+$(foreach host,$(HOSTS),$(eval $(BUILD)/examples/$(call host_part,$(host),1): HOST_LIB = $(call host_part,$(host),3)))
 $(EXAMPLES): include/herd.h include/herd.hpp $(wildcard c_examples/*.h) $(BUILD)/$(REAL)
 
 $(BUILD)/examples/%: c_examples/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu99 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu99 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS) $(HOST_LIB)
 $(BUILD)/examples/%: c_examples/%.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -std=gnu++17 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# hello_prefork speaks HTTP/1.1 as it says, and starts, drains, stops and survives deaths, in each
-# mode, with processes and with threads. timeout: 120
+# The example servers speak HTTP/1.1 as they say, and start, drain, stop and survive deaths, in each
+# mode, hello_prefork with processes and with threads. timeout: 200
 . "$(dirname "$0")/lib/serve.sh"
 need curl
 ${CC:-cc} -O2 -std=c99 -Wall -Wextra -Wpedantic -Werror "$root/tests/sh/lib/raw_client.c" -o "$tmp/raw_client"
@@ -51,7 +51,7 @@ listeners() {
     set -- --listen 127.0.0.1:0 --listen "unix:$tmp/socket"
     ipv6=
     if grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null; then ipv6=yes; set -- "$@" --listen '[::1]:0'; fi
-    start hello_prefork --workers 2 $options "$@"
+    start $server_program --workers 2 $options "$@"
     expect 'unix socket' "$(curl -s --unix-socket "$tmp/socket" http://localhost/)" hello
     expect 'IPv4' "$(get /)" hello
     if [ "$ipv6" ]; then
@@ -63,7 +63,7 @@ listeners() {
 
 # SIGTERM: a request that is being handled gets its answer; an idle connection does not delay the end.
 drain() {
-    start hello_prefork --listen 127.0.0.1:0 --workers 2 $options
+    start $server_program --listen 127.0.0.1:0 --workers 2 $options
     printf 'GET / HTTP/1.1\r\n\r\n' | raw 0 keep >"$tmp/idle" &
     idle=$!
     eventually grep -q hello "$tmp/idle" || fail "$label: no answer"
@@ -79,7 +79,7 @@ drain() {
 }
 
 stop_at_once() {
-    start hello_prefork --listen 127.0.0.1:0 --workers 2 $options
+    start $server_program --listen 127.0.0.1:0 --workers 2 $options
     get '/slow?ms=60000' >"$tmp/slow" 2>&1 &
     slow=$!
     eventually counter_reaches connections_open 2 || fail "$label: the slow request was not accepted"
@@ -88,7 +88,7 @@ stop_at_once() {
 }
 
 killed_worker() {
-    start hello_prefork --listen 127.0.0.1:0 --workers 1 $options
+    start $server_program --listen 127.0.0.1:0 --workers 1 $options
     old=$(children "$server")
     kill -s KILL $old
     eventually get / --max-time 2 >"$tmp/body" 2>&1 || fail "$label: nobody answers after kill -9"
@@ -99,7 +99,7 @@ killed_worker() {
 }
 
 killed_master() {
-    start hello_prefork --listen 127.0.0.1:0 --workers 2 $options
+    start $server_program --listen 127.0.0.1:0 --workers 2 $options
     orphans=$(children "$server")
     kill -s KILL "$server"
     wait "$server"
@@ -115,9 +115,11 @@ killed_master() {
     orphans=
 }
 
-for options in '--mode mutex' '--mode shared' '--mode exclusive' '--mode handoff' '--mode mutex --threads' '--mode shared --threads'; do
-    label=$options
-    start hello_prefork --listen 127.0.0.1:0 --workers 2 $options
+left_out=
+while read -r server_program options; do
+    label="$server_program $options"
+    if ! test -x "$examples/$server_program"; then left_out="$server_program is not built"; continue; fi
+    start $server_program --listen 127.0.0.1:0 --workers 2 $options
     http
     stop TERM
     listeners
@@ -126,25 +128,49 @@ for options in '--mode mutex' '--mode shared' '--mode exclusive' '--mode handoff
     case $options in *threads) continue ;; esac
     killed_worker
     killed_master
-done
+done <<SERVERS
+hello_prefork --mode mutex
+hello_prefork --mode shared
+hello_prefork --mode exclusive
+hello_prefork --mode handoff
+hello_prefork --mode mutex --threads
+hello_prefork --mode shared --threads
+host_epoll --mode mutex
+host_epoll --mode exclusive
+host_libuv --mode mutex
+host_libuv --mode exclusive
+host_libev --mode mutex
+host_libevent --mode mutex
+SERVERS
 
 # Bad options: one line that says what is wrong, and a code of their own.
 refuses() {
     expected=$1
     shift
-    timeout 10 "$examples/hello_prefork" --listen 127.0.0.1:0 "$@" >"$tmp/out" 2>"$tmp/log"
+    timeout 10 "$examples/$server_program" --listen 127.0.0.1:0 "$@" >"$tmp/out" 2>"$tmp/log"
     label=$* expect 'exit code' "$?" "$expected"
     test ! -s "$tmp/out" || fail "$*: $(cat "$tmp/out")"
     test "$(grep -cv 'herd: mode' "$tmp/log")" = 1 || fail "$*: not one line"
 }
-refuses 2 --workers 0
-refuses 2 --workers 1025
-refuses 2 --mode none
-refuses 2 --no-such-option
-refuses 2 --listen
-refuses 2 word
-refuses 1 --listen localhost:80
-refuses 1 --listen unix:/no/such/directory/socket
-refuses 1 --name 'a b'
-"$examples/hello_prefork" --help | grep -e '--handover-delay-us' >"$tmp/out" || fail 'no --help'
+for server_program in hello_prefork host_epoll; do
+    refuses 2 --workers 0
+    refuses 2 --workers 1025
+    refuses 2 --mode none
+    refuses 2 --no-such-option
+    refuses 2 --listen
+    refuses 2 word
+    refuses 1 --listen localhost:80
+    refuses 1 --listen unix:/no/such/directory/socket
+    refuses 1 --name 'a b'
+    "$examples/$server_program" --help | grep -e '--handover-delay-us' >"$tmp/out" || fail 'no --help'
+done
+
+# R20: behind a polled descriptor mode exclusive is refused, and the log says what to use.
+for server_program in host_libev host_libevent; do
+    test -x "$examples/$server_program" || continue
+    timeout 10 "$examples/$server_program" --listen 127.0.0.1:0 --mode exclusive --workers 2 >"$tmp/out" 2>"$tmp/log" &&
+        fail "$server_program runs in mode exclusive"
+    grep -q 'HERD_MODE_MUTEX, or use herd_attach_epoll' "$tmp/log" || fail "$server_program: not what to use instead"
+done
+test -z "$left_out" || { echo "$left_out"; exit 77; }
 exit 0

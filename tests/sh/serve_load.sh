@@ -1,6 +1,6 @@
 #!/bin/sh
-# hello_prefork serves wrk, ab and curl without one failed request, with 1 to 64 workers, in each
-# mode. timeout: 120
+# The example servers serve wrk, ab and curl without one failed request, with 1 to 64 workers, in each
+# mode. timeout: 240
 . "$(dirname "$0")/lib/serve.sh"
 need curl wrk ab
 
@@ -12,23 +12,33 @@ ab_without_failure() {
     if grep -E 'Non-2xx|errors' "$tmp/ab"; then fail "$label: ab $*: requests failed"; fi
 }
 
-for policy in mutex/spread shared/pack exclusive/spread handoff/spread; do
-    mode=${policy%/*} balance=${policy#*/}
-    for workers in 1 2 4 16 64; do
-        label="$policy, $workers workers"
-        start hello_prefork --listen 127.0.0.1:0 --workers "$workers" --mode "$mode" --balance "$balance"
-        grep -q ", $workers workers, mode $mode, balance $balance, pid $server\$" "$tmp/ready" ||
-            fail "$label: $(cat "$tmp/ready")"
-        wrk_without_failure -c 256
-        wrk_without_failure -c 256 -H 'Connection: close'
-        ab_without_failure -k
-        grep -qx "Keep-Alive requests: *$requests" "$tmp/ab" || fail "$label: ab -k: connections were not kept"
-        ab_without_failure
-        test "$(get /)" = hello || fail "$label: curl"
-        eventually counter_is connections_open 1 || fail "$label: connections stay open: $(counter connections_open)"
-        test "$(counter workers)" = "$workers" || fail "$label: $(counter workers) workers"
-        test "$(counter reaps)" = 0 || fail "$label: a worker died"
-        stop TERM
-    done
+# serves PROGRAM WORKERS MODE BALANCE
+serves() {
+    label="$*"
+    start "$1" --listen 127.0.0.1:0 --workers "$2" --mode "$3" --balance "$4"
+    grep -q ", $2 workers, mode $3, balance $4, pid $server\$" "$tmp/ready" || fail "$label: $(cat "$tmp/ready")"
+    wrk_without_failure -c 256
+    wrk_without_failure -c 256 -H 'Connection: close'
+    ab_without_failure -k
+    grep -qx "Keep-Alive requests: *$requests" "$tmp/ab" || fail "$label: ab -k: connections were not kept"
+    ab_without_failure
+    test "$(get /)" = hello || fail "$label: curl"
+    eventually counter_is connections_open 1 || fail "$label: connections stay open: $(counter connections_open)"
+    test "$(counter workers)" = "$2" || fail "$label: $(counter workers) workers"
+    test "$(counter reaps)" = 0 || fail "$label: a worker died"
+    stop TERM
+}
+
+for count in 1 2 4 16 64; do
+    serves hello_prefork "$count" mutex spread
+    serves hello_prefork "$count" shared pack
+    serves hello_prefork "$count" exclusive spread
+    serves hello_prefork "$count" handoff spread
 done
+left_out=
+for host in 'host_epoll 4 exclusive' 'host_epoll 16 mutex' 'host_libuv 4 exclusive' 'host_libuv 16 mutex' \
+    'host_libev 4 mutex' 'host_libevent 4 mutex'; do
+    if test -x "$examples/${host%% *}"; then serves $host spread; else left_out="${host%% *} is not built"; fi
+done
+test -z "$left_out" || { echo "$left_out"; exit 77; }
 exit 0

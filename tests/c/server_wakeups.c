@@ -1,0 +1,58 @@
+/* R01, R20: in every example server a slow connection costs at most 2 sleeps of its 8 idle workers,
+   and in shared mode one of each. timeout: 120 */
+#include "server.h"
+
+/* The connections must not keep step with the guard, which ticks every 500 ms. */
+enum { workers = 8, connections = 40, gap_ms = 47 };
+
+static double sleeps_a_connection(const struct server_case *c, const char *mode, int with_request)
+{
+    struct server_answer before, after;
+    int clients[connections];
+    server_start(c->program, mode, workers, NULL);
+    server_counters(&before);
+    long long sleeps = server_settled_sleeps();
+    for (int i = 0; i < connections; i++) {
+        clients[i] = server_connect();
+        if (with_request) {
+            sleep_ms(gap_ms / 2);
+            server_ask(clients[i], 10000);
+        }
+        sleep_ms(gap_ms);
+    }
+    sleeps = server_settled_sleeps() - sleeps;
+    server_counters(&after);
+    for (int i = 0; i < connections; i++) {
+        server_ask(clients[i], 10000);
+        close(clients[i]);
+    }
+    if (strcmp(mode, "shared") != 0) {
+        CHECK_EQ(server_counter(&after, "accept_eagain"), server_counter(&before, "accept_eagain"));
+        CHECK_EQ(server_counter(&after, "wasted_wakeups"), server_counter(&before, "wasted_wakeups"));
+    }
+    server_stop();
+    long long ticks = server_counter(&after, "guard_ticks") - server_counter(&before, "guard_ticks");
+    return (double)(sleeps - ticks * (c->nested ? workers : 1)) / connections;
+}
+
+static void wakeups(const struct server_case *c)
+{
+    double accepted = sleeps_a_connection(c, c->mode, 0);
+    double answered = sleeps_a_connection(c, c->mode, 1);
+    printf("%s, %s: %.2f sleeps a connection, %.2f with its request\n", c->program, c->mode, accepted,
+           answered);
+    CHECK(accepted >= 0.5 && accepted <= 2.0);
+    CHECK(answered >= 1.5 && answered <= 2.5);
+    if (strcmp(c->mode, "mutex") == 0) {
+        double shared = sleeps_a_connection(c, "shared", 0);
+        printf("%s, shared: %.2f\n", c->program, shared);
+        CHECK(shared >= 5.0); /* else this test cannot see a herd */
+    }
+}
+
+int main(void)
+{
+    test_begin(115);
+    server_for_each(wakeups);
+    test_exit(0);
+}

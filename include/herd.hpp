@@ -61,7 +61,9 @@ enum class errc : int {
     abi = HERD_EABI,
     no_slot = HERD_ENOSLOT,
     reaped = HERD_EREAPED,
-    mode = HERD_EMODE
+    mode = HERD_EMODE,
+    nested = HERD_ENESTED,
+    host_loop = HERD_EHOSTLOOP
 };
 
 namespace detail {
@@ -233,6 +235,19 @@ public:
     {
         return detail::to_result(herd_accept_disabled(worker_));
     }
+
+    // A loop of the host's.
+    [[nodiscard]] std::error_code attach_epoll(int epfd, std::uint64_t epoll_data) const noexcept
+    {
+        return to_error(herd_attach_epoll(worker_, epfd, epoll_data));
+    }
+    [[nodiscard]] result<int> fd() const noexcept { return detail::to_result(herd_worker_fd(worker_)); }
+    /// Milliseconds.
+    [[nodiscard]] result<int> prepare(std::chrono::milliseconds timeout = forever) const noexcept
+    {
+        return detail::to_result(herd_prepare(worker_, detail::to_timeout_ms(timeout)));
+    }
+    [[nodiscard]] result<int> check() const noexcept { return detail::to_result(herd_check(worker_)); }
 
 protected:
     herd_worker *worker_ = nullptr;

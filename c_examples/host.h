@@ -311,7 +311,7 @@ static const char help[] =
     "[options]: serves GET /, /slow?ms=N (blocks its worker) and /counters\n\n"
     "  --listen ADDR                 127.0.0.1:8080 (default), [::1]:8080 or unix:/path; repeatable\n"
     "  --workers N                   1 to 1024 (one for each core)\n"
-    "  --mode MODE                   auto, exclusive, mutex or shared\n"
+    "  --mode MODE                   auto, exclusive, mutex, reuseport, handoff or shared\n"
     "  --balance POLICY              default, spread or pack\n"
     "  --connections N               of one worker, to 1073741824 (1024)\n"
     "  --accept-batch N              connections accepted in one turn, 1 to 1024 (1)\n"

@@ -173,7 +173,7 @@ struct herd_timer;
 #define HERD_EMODE (-5009)
 
 /**
- * `herd_worker_fd` in HERD_MODE_EXCLUSIVE: behind a descriptor that another loop polls, a connection
+ * `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another loop polls, a connection
  * would wake every worker. Create the herd with HERD_MODE_MUTEX, or have the listeners in the loop's
  * own epoll set with `herd_attach_epoll`.
  */
@@ -965,6 +965,8 @@ int herd_listener_fd(const struct herd *herd, int listener);
 int herd_slot_listener_fd(const struct herd *herd,
                           int listener,
                           int slot);
+
+/**
  * Lets a loop on an epoll set of the host's own wait for the worker: the library's descriptors are
  * watched in `epfd` itself from now on, and each of their events has `epoll_data` in `data.u64`. The
  * host passes over these; what they mean, `herd_check` finds out by itself. All modes work.
@@ -989,12 +991,12 @@ int herd_attach_epoll(struct herd_worker *worker,
  * Lets a loop that only takes descriptors to poll (libev, libevent, libuv) wait for the worker: the
  * returned one is readable when the worker has something to do. It is an epoll set of the
  * library's: the host only watches it for reading, level-triggered, and does not close it. The host
- * calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX; every tick of
+ * calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX and HERD_MODE_HANDOFF; every tick of
  * the guard wakes all idle workers, and epoll allows 500 workers at most. The other calls that
  * `herd_attach_epoll` rules out are ruled out here too.
  *
  * Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
- * HERD_MODE_AUTO takes) each connection would wake all workers: create the herd with HERD_MODE_MUTEX, or
+ * HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the herd with HERD_MODE_MUTEX, or
  * use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise
  * negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
  */

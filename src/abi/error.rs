@@ -25,7 +25,7 @@ pub const HERD_ENOSLOT: i32 = -5007;
 pub const HERD_EREAPED: i32 = -5008;
 /// The mode or the balance policy is known but not part of this version.
 pub const HERD_EMODE: i32 = -5009;
-/// `herd_worker_fd` in HERD_MODE_EXCLUSIVE: behind a descriptor that another loop polls, a connection
+/// `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another loop polls, a connection
 /// would wake every worker. Create the herd with HERD_MODE_MUTEX, or have the listeners in the loop's
 /// own epoll set with `herd_attach_epoll`.
 pub const HERD_ENESTED: i32 = -5010;

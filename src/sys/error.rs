@@ -73,7 +73,7 @@ pub fn describe(code: i32) -> &'static CStr {
         abi::HERD_EREAPED => c"slot was taken away: the worker was found dead",
         abi::HERD_EMODE => c"mode or balance policy is not part of this version",
         abi::HERD_ENESTED => {
-            c"mode exclusive behind a polled descriptor: use HERD_MODE_MUTEX or herd_attach_epoll"
+            c"this mode behind a polled descriptor: use HERD_MODE_MUTEX or herd_attach_epoll"
         }
         abi::HERD_EHOSTLOOP => c"not the call for who waits: the host's loop or herd_run_once",
         -4095..=-1 => errno_text(-code),

@@ -3,8 +3,7 @@
 use super::Worker;
 use super::turn::check_timeout;
 use crate::accept::listener::Delivery;
-use crate::mode::Mode;
-use crate::sys::{Error, Result};
+use crate::sys::{Error, Result, epoll};
 use std::os::fd::RawFd;
 
 /// Who waits for a worker's events.
@@ -24,9 +23,10 @@ impl Worker {
     /// that wait on a listener exclusively; behind a set that another one polls, none of them waits,
     /// and it wakes all (ep_poll_callback in fs/eventpoll.c).
     pub fn nest(&self) -> Result<RawFd> {
-        if self.herd.mode == Mode::Exclusive {
+        let mode = self.herd.mode;
+        if mode.listener_events() & epoll::EXCLUSIVE != 0 {
             self.herd.log.error(format_args!(
-                "slot {}: mode exclusive wakes every worker behind a polled descriptor: \
+                "slot {}: mode {mode} wakes every worker behind a polled descriptor: \
                  create the herd with HERD_MODE_MUTEX, or use herd_attach_epoll",
                 self.slot
             ));
@@ -52,8 +52,9 @@ impl Worker {
         })
     }
 
-    /// The set cannot be made anew when a stale event needs it (`Reactor::rebuild`): the host's loop
-    /// knows it. So it must not watch descriptors of the host's.
+    /// From then on the worker's set watches no descriptors of the host's. Attached, nobody waits on it;
+    /// nested, it could not be made anew when a stale event needs that (`Reactor::rebuild`), since the
+    /// host's loop knows it.
     fn leave_waiting_to_host(&self) -> Result<()> {
         if self.reactor.has_events() {
             return Err(Error::BUSY);

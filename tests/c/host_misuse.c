@@ -73,7 +73,7 @@ static void check_host_waits(struct herd_worker *worker)
 static void nested_in_exclusive(uint32_t mode)
 {
     struct herd *herd = logging_herd(mode);
-    CHECK_EQ(herd_mode(herd), HERD_MODE_EXCLUSIVE);
+    CHECK(herd_mode(herd) == HERD_MODE_EXCLUSIVE || herd_mode(herd) == HERD_MODE_REUSEPORT);
     new_listener(herd, NULL, NULL);
     struct herd_worker *worker = new_worker(herd);
     CHECK_CODE(herd_worker_fd(worker), HERD_ENESTED);
@@ -150,10 +150,13 @@ int main(void)
     int fds = open_fds();
     nested_in_exclusive(HERD_MODE_EXCLUSIVE);
     nested_in_exclusive(HERD_MODE_AUTO);
+    nested_in_exclusive(HERD_MODE_REUSEPORT);
     attached(HERD_MODE_EXCLUSIVE);
     attached(HERD_MODE_MUTEX);
+    attached(HERD_MODE_HANDOFF);
     attached(HERD_MODE_SHARED);
     nested(HERD_MODE_MUTEX);
+    nested(HERD_MODE_HANDOFF);
     nested(HERD_MODE_SHARED);
     CHECK_EQ(open_fds(), fds);
     return 0;

@@ -157,6 +157,9 @@ int main(void)
         play(HERD_MODE_MUTEX, HOSTED_ATTACHED, listeners);
         play(HERD_MODE_MUTEX, HOSTED_NESTED, listeners);
         play(HERD_MODE_SHARED, HOSTED_ATTACHED, listeners);
+        play(HERD_MODE_REUSEPORT, HOSTED_ATTACHED, listeners);
+        play(HERD_MODE_HANDOFF, HOSTED_ATTACHED, listeners);
+        play(HERD_MODE_HANDOFF, HOSTED_NESTED, listeners);
     }
     CHECK_EQ(open_fds(), fds);
     return 0;

@@ -137,8 +137,10 @@ hello_prefork --mode mutex --threads
 hello_prefork --mode shared --threads
 host_epoll --mode mutex
 host_epoll --mode exclusive
+host_epoll --mode handoff
 host_libuv --mode mutex
 host_libuv --mode exclusive
+host_libuv --mode reuseport
 host_libev --mode mutex
 host_libevent --mode mutex
 SERVERS

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-    LISTENERS_MAX = 64, HEAD_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, DISCARD_MAX_BYTES = 1 << 20,
+    LISTENERS_MAX = 64, HEAD_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, ANSWER_HEAD_BYTES = 512, DISCARD_MAX_BYTES = 1 << 20,
     SLOW_MAX_MS = 60000, RESTART_MS = 100, TICK_MS = 10, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2
 };
 
@@ -46,7 +46,8 @@ struct connection {
     LIST_ENTRY(connection) link; /* in the list of its worker */
     bool answered, closing, lingering; /* lingering: closed for the peer, and what it still sends is thrown away */
     size_t in_bytes, out_begin, out_bytes, discarded_bytes;
-    char in[HEAD_MAX_BYTES + 1], out[ANSWER_MAX_BYTES];
+    char *out; /* short_out, or memory of its own for an answer that is longer */
+    char in[HEAD_MAX_BYTES + 1], short_out[ANSWER_MAX_BYTES];
 };
 
 static void die(int code, const char *what, const char *why)
@@ -62,9 +63,17 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+static void free_out(struct connection *connection)
+{
+    if (connection->out != connection->short_out)
+        free(connection->out);
+    connection->out = connection->short_out;
+}
+
 static void close_connection(struct connection *connection)
 {
     int fd = connection->event.fd;
+    free_out(connection);
     herd_event_del(connection->worker->herd_worker, &connection->event); /* before close, which does not do it */
     close(fd);
     herd_conn_closed(connection->worker->herd_worker);
@@ -82,14 +91,21 @@ static bool is_leaving(const struct connection *connection)
 static void answer(struct connection *connection, const char *status, const char *body, bool with_body)
 {
     connection->closing = connection->closing || is_leaving(connection);
-    int bytes = snprintf(connection->out, sizeof connection->out,
-        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
+    size_t room = sizeof connection->short_out;
+    const size_t wanted = ANSWER_HEAD_BYTES + (with_body ? strlen(body) : 0);
+    free_out(connection);
+    if (wanted > room && (connection->out = malloc(room = wanted)) == NULL) {
+        connection->out = connection->short_out;
+        status = "500 Internal Server Error", body = "", room = sizeof connection->short_out;
+    }
+    int bytes = snprintf(connection->out, room,
+        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n"
         "%sConnection: %s\r\n\r\n%s",
         status, (int)(connection->worker - workers), (int)connection->worker->pid, strlen(body),
         strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "", connection->closing ? "close" : "keep-alive",
         with_body ? body : "");
     connection->out_begin = 0;
-    connection->out_bytes = bytes < (int)sizeof connection->out ? (size_t)bytes : sizeof connection->out - 1;
+    connection->out_bytes = (size_t)bytes < room ? (size_t)bytes : room - 1;
     connection->answered = true;
 }
 
@@ -126,6 +142,17 @@ static void answer_counters(struct connection *connection, bool with_body)
     answer(connection, "200 OK", text, with_body);
 }
 
+static void answer_metrics(struct connection *connection, bool with_body)
+{
+    const int room = herd_stats_text(herd, NULL, 0);
+    char *text = room > 0 ? malloc((size_t)room) : NULL;
+    if (text != NULL && herd_stats_text(herd, text, (size_t)room) >= 0)
+        answer(connection, "200 OK", text, with_body);
+    else
+        answer(connection, "500 Internal Server Error", "no metrics\n", with_body);
+    free(text);
+}
+
 static const char *header(const char *head, const char *name) /* its value, up to the end of the line; or NULL */
 {
     for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line + 2, "\r\n"))
@@ -156,9 +183,12 @@ static void answer_request(struct connection *connection, const char *head, size
     }
     connection->closing = minor == 0 ? wish == NULL || strncasecmp(wish, "keep-alive", 10) != 0
                                      : wish != NULL && strncasecmp(wish, "close", 5) == 0;
+    herd_request_done(connection->worker->herd_worker);
     char slow_ms[10];
     if (strcmp(target, "/counters") == 0) {
         answer_counters(connection, !head_only);
+    } else if (strcmp(target, "/metrics") == 0) {
+        answer_metrics(connection, !head_only);
     } else if (sscanf(target, "/slow?ms=%9[0-9]%1c", slow_ms, after) == 1) {
         const int ms = atoi(slow_ms);
         if (sleep_in_handler(connection, ms < SLOW_MAX_MS ? ms : SLOW_MAX_MS))
@@ -251,6 +281,7 @@ static void on_accept(struct herd_worker *herd_worker, int fd, const struct sock
         herd_event_init(&connection->event, on_ready, connection);
         if (herd_event_add(herd_worker, &connection->event, fd, HERD_READ) == 0) {
             connection->worker = worker;
+            connection->out = connection->short_out;
             LIST_INSERT_HEAD(&worker->connections, connection, link);
             return;
         }
@@ -456,7 +487,7 @@ static uint32_t number(const char *text, uint32_t most)
 }
 
 static const char help[] =
-    "hello_prefork [options]         serves GET /, /slow?ms=N (blocks its worker) and /counters\n\n"
+    "hello_prefork [options]         serves GET /, /slow?ms=N (blocks its worker), /counters and /metrics\n\n"
     "  --listen ADDR                 127.0.0.1:8080 (default), [::1]:8080 or unix:/path; repeatable\n"
     "  --workers N                   1 to 1024 (one for each core)\n"
     "  --threads                     workers are threads of one process\n"
@@ -466,7 +497,7 @@ static const char help[] =
     "  --accept-batch N              connections accepted in one turn, 1 to 1024 (1)\n"
     "  --accept-delay-ms N           longest wait of a connection while a worker is idle, 1 to 60000 (500)\n"
     "  --handover-delay-us N         how long who accepts may stand still, 1 to 1000000 (500)\n"
-    "  --name NAME                   of the herd in messages\n\n"
+    "  --name NAME                   of the herd in messages, and for herdtop\n\n"
     "SIGTERM: finish the connections, then end (again: end now). SIGINT: end now.";
 static const struct option options[] = {
     { "listen", 1, NULL, 'l' }, { "workers", 1, NULL, 'w' }, { "threads", 0, NULL, 't' }, { "mode", 1, NULL, 'm' },

@@ -186,6 +186,22 @@ struct herd_timer;
 #define HERD_EHOSTLOOP (-5011)
 
 /**
+ * The herd's memory is laid out by another version of libherd than this one, so that it cannot be
+ * read (`herd_open`).
+ */
+#define HERD_EVERSION (-5012)
+
+/**
+ * What is in the file of this name is not a herd's memory, or is damaged (`herd_open`).
+ */
+#define HERD_EDAMAGED (-5013)
+
+/**
+ * The herd was opened with `herd_open`: only calls that read its figures are possible.
+ */
+#define HERD_EOBSERVER (-5014)
+
+/**
  * Interest and readiness: data to read, or a connection to accept.
  */
 #define HERD_READ 1
@@ -258,6 +274,60 @@ struct herd_timer;
 #define HERD_LISTEN_DUAL_STACK 1
 
 /**
+ * In `herd_stats.state`: no worker has the slot.
+ */
+#define HERD_STATE_NONE 0
+
+/**
+ * In `herd_stats.state`: in its wait, and would accept.
+ */
+#define HERD_STATE_IDLE 1
+
+/**
+ * In `herd_stats.state`: not in its wait: accepting, running handlers, or the host's own work.
+ */
+#define HERD_STATE_BUSY 2
+
+/**
+ * In `herd_stats.state`: does not accept: full, out of descriptors, draining.
+ */
+#define HERD_STATE_RESTING 3
+
+/**
+ * Number of buckets of a histogram.
+ */
+#define HERD_HISTOGRAM_BUCKETS 192
+
+/**
+ * For `herd_stats_histogram`: how long the accept right was held, from the beginning of the wait
+ * with it until it was given up (MUTEX). What was taken away from a worker does not count.
+ */
+#define HERD_HISTOGRAM_RIGHT_HELD 0
+
+/**
+ * For `herd_stats_histogram`: from a connection's readiness to its accept as far as the worker
+ * knows: from the return of the wait that reported it. The time that a connection was in the
+ * backlog before anybody woke up is known to the kernel only.
+ */
+#define HERD_HISTOGRAM_ACCEPT_DELAY 1
+
+/**
+ * For `herd_stats_histogram`: from the moment that a worker asks another to accept until that one
+ * has the accept right, or in EXCLUSIVE has looked for connections. Counted at the receiver.
+ */
+#define HERD_HISTOGRAM_HANDOVER 2
+
+/**
+ * For `herd_stats_histogram`: the work between a wait's end and the next wait's beginning.
+ */
+#define HERD_HISTOGRAM_TURN_WORK 3
+
+/**
+ * For `herd_stats_histogram`: the sum of all slots.
+ */
+#define HERD_ALL_SLOTS (-1)
+
+/**
  * Major version: raised when programs have to be changed.
  */
 #define HERD_VERSION_MAJOR 0
@@ -305,7 +375,7 @@ struct herd_timer;
 /**
  * A herd: the shared state of the workers that serve the same listeners. Made by `herd_create` in
  * the parent before it forks (or before it starts threads); every child uses the pointer it
- * inherited.
+ * inherited. Or one that `herd_open` looks at from outside.
  */
 struct herd;
 
@@ -437,8 +507,9 @@ struct herd_config {
      */
     uint32_t accept_batch;
     /**
-     * Name of the herd in messages, or NULL. 1 to 63 characters out of letters, digits, `_`, `-`
-     * and `.`; copied.
+     * Name of the herd in messages, by which other processes can look at it too (`herd_open`), or
+     * NULL. One herd of a user can have it at a time: a new generation that is to run beside the
+     * old one needs another name. 1 to 63 characters out of letters, digits, `_`, `-` and `.`; copied.
      */
     const char *name;
     /**
@@ -578,8 +649,8 @@ typedef void (*herd_accept_fn)(struct herd_worker *worker,
                                void *accept_data);
 
 /**
- * Counters of one worker slot or of the whole herd, since the herd was created. Set
- * `size` before the call.
+ * Figures of one worker slot or of the whole herd, counted since the herd was created. Set
+ * `size` before the call. Once all is quiet, `opened` - `closed` - `lost` = `connections_open`.
  */
 struct herd_stats {
     /**
@@ -684,6 +755,191 @@ struct herd_stats {
      * (HANDOFF).
      */
     uint64_t handoff_deferred;
+    /**
+     * Connections opened: accepted, or reported with `herd_conn_opened`.
+     */
+    uint64_t opened;
+    /**
+     * Connections that were open when their worker ended, and so never reported as closed.
+     */
+    uint64_t lost;
+    /**
+     * Requests reported with `herd_request_done`.
+     */
+    uint64_t requests;
+    /**
+     * Wake-ups with a listener that is ready among their events.
+     */
+    uint64_t wakeups_by_listener;
+    /**
+     * Wake-ups with events of the host's descriptors.
+     */
+    uint64_t wakeups_by_event;
+    /**
+     * Wake-ups by the bell: another worker asks this one to accept, an event was posted from
+     * another thread, or the worker was told to stop.
+     */
+    uint64_t wakeups_by_bell;
+    /**
+     * Wake-ups by the guard, also those whose tick another worker took first.
+     */
+    uint64_t wakeups_by_guard;
+    /**
+     * Wake-ups by the bell alone that led to nothing: no accept right, no connection, no event.
+     */
+    uint64_t wasted_bells;
+    /**
+     * Wake-ups by the guard (or guard and bell) alone that led to nothing. An idle herd has two a
+     * second with the default accept_delay_ms.
+     */
+    uint64_t wasted_ticks;
+    /**
+     * Times a worker was asked to accept in place of another.
+     */
+    uint64_t handovers_received;
+    /**
+     * Of `backoffs`: EMFILE, this process has no descriptor left.
+     */
+    uint64_t backoffs_emfile;
+    /**
+     * Of `backoffs`: ENFILE, the system has none left.
+     */
+    uint64_t backoffs_enfile;
+    /**
+     * Of `backoffs`: ENOBUFS.
+     */
+    uint64_t backoffs_enobufs;
+    /**
+     * Of `backoffs`: ENOMEM.
+     */
+    uint64_t backoffs_enomem;
+    /**
+     * Of `backoffs`: other errors, such as ENOSPC from epoll_ctl(2).
+     */
+    uint64_t backoffs_other;
+    /**
+     * Microseconds between waits: accepting, handlers, and what the host does. The present turn
+     * counts, so a handler that blocks its worker shows while it does.
+     */
+    uint64_t busy_us;
+    /**
+     * Microseconds in waits, the present one included.
+     */
+    uint64_t waiting_us;
+    /**
+     * Posted events that wait to be run, when a wait last began or ended.
+     */
+    uint64_t posted;
+    /**
+     * The most that these ever were, in one slot.
+     */
+    uint64_t posted_most;
+    /**
+     * The load by which workers are compared (see `herd_set_load`).
+     */
+    uint64_t load;
+    /**
+     * One slot: `HERD_STATE_...`. Total: 0.
+     */
+    uint32_t state;
+    /**
+     * One slot: the worker's process id, in its own pid namespace; 0: no worker. Total: 0.
+     */
+    uint32_t pid;
+    /**
+     * One slot: when it came into its state. Total: 0. Like all times here in microseconds of
+     * CLOCK_MONOTONIC (clock_gettime(2)).
+     */
+    uint64_t state_since_us;
+    /**
+     * Slot of the worker that has the accept right (MUTEX); -1: none.
+     */
+    int32_t holder;
+    /**
+     * Number of slots, max_workers of the configuration.
+     */
+    uint32_t slots;
+    /**
+     * Since when the holder has the right; 0: nobody has it, or for too short a time yet.
+     */
+    uint64_t holder_since_us;
+    /**
+     * When these figures were read.
+     */
+    uint64_t now_us;
+    /**
+     * The fewest connections that a worker has open. Here and in the next five, those slots are
+     * compared that have a worker; all 0 if there is none.
+     */
+    uint64_t open_least;
+    /**
+     * The most.
+     */
+    uint64_t open_most;
+    /**
+     * The fewest connections that a slot has accepted.
+     */
+    uint64_t accepted_least;
+    /**
+     * The most.
+     */
+    uint64_t accepted_most;
+    /**
+     * Jain's index of the connections open: 1: all workers have the same; 1 / workers: one has all;
+     * 1 also if there are none.
+     */
+    double open_jain;
+    /**
+     * Jain's index of the connections accepted.
+     */
+    double accepted_jain;
+};
+
+/**
+ * A histogram of times. Up to 8 us there is a bucket for each microsecond, then eight for each
+ * power of two, up to about a minute: see `herd_histogram_end_us`. Set `size` before the call.
+ */
+struct herd_histogram {
+    /**
+     * `sizeof(struct herd_histogram)` of the header that the program was built with.
+     */
+    uint32_t size;
+    /**
+     * HERD_HISTOGRAM_BUCKETS of the library.
+     */
+    uint32_t buckets;
+    /**
+     * Number of times counted: the sum of `counts`.
+     */
+    uint64_t count;
+    /**
+     * Their sum in microseconds.
+     */
+    uint64_t sum_us;
+    /**
+     * Half of the times were at most so long, to 1/8 of it; 0: there are none.
+     */
+    uint64_t p50_us;
+    /**
+     * 90 % of them.
+     */
+    uint64_t p90_us;
+    /**
+     * 99 % of them.
+     */
+    uint64_t p99_us;
+    /**
+     * 99.9 % of them.
+     */
+    uint64_t p999_us;
+    /**
+     * The longest, to 1/8 of it.
+     */
+    uint64_t longest_us;
+    /**
+     * How many fell into each bucket.
+     */
+    uint64_t counts[HERD_HISTOGRAM_BUCKETS];
 };
 
 /**
@@ -853,19 +1109,22 @@ int herd_post_remote(struct herd_worker *worker,
  *
  * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
  * HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
- * HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
+ * HERD_EMODE: mode or balance not part of this version; -EADDRINUSE: a process of another herd of
+ * this name lives; -ENOMEM: no (shared) memory; -EMFILE,
  * -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
- * madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, in
- * HERD_MODE_HANDOFF 3 * max_workers + 3, another with the first listener, and another when connections
- * are steered (`herd_is_steered`). Since 0.1.
+ * madvise(2), eventfd(2) and timerfd_create(2), and with a name from open(2) of its file: -EPERM,
+ * -ELOOP: it is not this user's. Keeps max_workers + 3 descriptors open, in
+ * HERD_MODE_HANDOFF 3 * max_workers + 3, one more with a name, another with the first listener, and another
+ * when connections are steered (`herd_is_steered`). Since 0.1.
  */
 int herd_create(const struct herd_config *config,
                 struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
- * Unix sockets if this process made them. Other processes go on. The herd's pointer and those of
- * its workers are invalid afterwards, and nothing finds that out.
+ * Unix sockets if this process made them; or what `herd_open` made. Other processes go on. The last
+ * process of a herd that calls it removes the herd's name. The herd's pointer and those of its
+ * workers are invalid afterwards, and nothing finds that out.
  *
  * Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
  */
@@ -1061,6 +1320,14 @@ int herd_conn_closed(struct herd_worker *worker);
 int herd_set_load(struct herd_worker *worker, int64_t load);
 
 /**
+ * Counts a request that the worker has served, for the figures (`herd_stats.requests`). What a
+ * request is the host knows best; the library decides nothing by it.
+ *
+ * Returns 0. Negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ */
+int herd_request_done(struct herd_worker *worker);
+
+/**
  * Reports that the process `pid` is dead: what it held is freed (the accept right, its slots and
  * their load), and an idle worker is woken to accept. Call it in the parent after waitpid(2), for
  * every child; children that were no workers are told apart. The kernel is asked who is dead, so a
@@ -1198,21 +1465,88 @@ int herd_posted_count(struct herd_worker *worker, uint32_t queue);
 int herd_accept_disabled(struct herd_worker *worker);
 
 /**
- * Reads the counters of one slot, 0 to max_workers - 1: those of all workers that have had it.
+ * Opens a running or ended herd by the name that its configuration gives it, to look at it: "web",
+ * or "33:web" for the herd of the user with id 33. With what it gives only `herd_mode`,
+ * `herd_balance`, `herd_slots`, `herd_is_alive`, the `herd_stats_` calls and `herd_destroy` are
+ * possible; others answer HERD_EOBSERVER. It changes nothing of the herd, holds nothing of it up,
+ * and believes nothing in its memory unchecked.
+ *
+ * A herd is found until another one takes its name, so also after its processes have died; the last
+ * process that leaves it by `herd_destroy` takes the name along. The name is that of a file,
+ * /dev/shm/herd-UID-NAME, which only its owner (and root) can read; its owner may give others the
+ * right to read it with chmod(2).
+ *
+ * Returns 0 and stores the herd in `*herd`. -ENOENT: none of this name; -EACCES: not allowed;
+ * HERD_EVERSION: it runs a version of the library whose memory this one cannot read; HERD_EDAMAGED,
+ * -EPERM, -ELOOP: the file is not a herd's; -EINVAL: NULL, or no name; -EMFILE, -ENFILE, -ENOMEM.
+ * Keeps one descriptor open. Any process, any thread; a forked child may use it as well. Since 0.1.
+ */
+int herd_open(const char *name, struct herd **herd);
+
+/**
+ * Whether a process of the herd lives: one that made it, or was forked by one.
+ *
+ * Returns 1 or 0; a herd of the calling process lives. -EINVAL: NULL. Any thread. Since 0.1.
+ */
+int herd_is_alive(const struct herd *herd);
+
+/**
+ * The number of worker slots, max_workers of the configuration. -EINVAL: NULL. Any thread.
+ * Since 0.1.
+ */
+int herd_slots(const struct herd *herd);
+
+/**
+ * Reads the figures of one slot, 0 to max_workers - 1: those of all workers that have had it.
  * Plain loads from shared memory; figures of a running worker can be a moment apart.
  *
- * Returns 0 and fills `*stats`. -EINVAL: NULL, or no such slot; HERD_EABI: `stats->size`. Any
- * process of the herd, any thread. Since 0.1.
+ * Returns 0 and fills `*stats`. -EINVAL: NULL, or no such slot; HERD_EABI: `stats->size`;
+ * HERD_EDAMAGED: the memory of a herd that was opened has become shorter. Any process of the herd,
+ * or one that has opened it; any thread. Since 0.1.
  */
 int herd_stats_worker(const struct herd *herd, int slot, struct herd_stats *stats);
 
 /**
- * Reads the sums of all slots' counters.
+ * Reads the sums of all slots' figures, and how evenly the workers are loaded.
  *
- * Returns 0 and fills `*stats`. -EINVAL: NULL; HERD_EABI: `stats->size`. Any process of the herd,
- * any thread. Since 0.1.
+ * Returns 0 and fills `*stats`. -EINVAL: NULL; HERD_EABI: `stats->size`; HERD_EDAMAGED: as
+ * `herd_stats_worker`. Any process of the herd, or one that has opened it; any thread. Since 0.1.
  */
 int herd_stats_total(const struct herd *herd, struct herd_stats *stats);
+
+/**
+ * Reads a histogram of times, `HERD_HISTOGRAM_...`, of one slot or of HERD_ALL_SLOTS together.
+ *
+ * Returns 0 and fills `*histogram`. -EINVAL: NULL, or no such slot or histogram; HERD_EABI:
+ * `histogram->size`; HERD_EDAMAGED: as `herd_stats_worker`. Any process of the herd, or one that
+ * has opened it; any thread. Since 0.1.
+ */
+int herd_stats_histogram(const struct herd *herd,
+                         int slot,
+                         uint32_t which,
+                         struct herd_histogram *histogram);
+
+/**
+ * The end of a bucket of a histogram: the shortest time in microseconds that belongs to the next
+ * one. UINT64_MAX for the last bucket, which has no end, and beyond. Any thread. Since 0.1.
+ */
+uint64_t herd_histogram_end_us(uint32_t bucket);
+
+/**
+ * Writes all figures as text for Prometheus (its text format, version 0.0.4) into `buffer` of
+ * `buffer_bytes`, NUL-terminated: to be served as `text/plain; version=0.0.4`. The metrics of a slot
+ * have its number as label `slot`; slots that never had a worker are left out. What each metric is
+ * says its HELP line. Not for every turn: it allocates memory for the text, some 100 bytes for each
+ * of 45 lines a slot.
+ *
+ * Returns the length of the text without the NUL. With NULL and 0 it returns a number of bytes in
+ * which the text fits for as long as the herd lives. -ENOSPC: it does not fit, and nothing was
+ * written; -EINVAL: NULL; HERD_EDAMAGED: as `herd_stats_worker`. Any process of the herd, or one that
+ * has opened it; any thread. Since 0.1.
+ */
+int herd_stats_text(const struct herd *herd,
+                    char *buffer,
+                    size_t buffer_bytes);
 
 /**
  * Adds the listening sockets that a service manager passed to this process (systemd.socket(5),

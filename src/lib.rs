@@ -4,8 +4,8 @@
 //! imports a higher one (tests/house.rs checks it):
 //!
 //! `abi` (the C face's data), `sys` (kernel wrappers), `shm` (shared memory), `reactor` (one
-//! worker's epoll core), `accept` (listeners and the right to accept), `mode`, `herd`, `worker` (the
-//! turn), `ffi` (the C face's calls).
+//! worker's epoll core), `accept` (listeners and the right to accept), `mode`, `observe` (reading the
+//! counters), `herd`, `worker` (the turn), `ffi` (the C face's calls).
 
 pub mod abi;
 mod accept;
@@ -14,6 +14,7 @@ pub mod ffi;
 mod herd;
 mod log;
 mod mode;
+mod observe;
 mod reactor;
 mod settings;
 mod shm;

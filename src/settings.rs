@@ -27,6 +27,8 @@ pub struct Settings {
     /// The host left accept_batch to the library.
     pub adapts_batch: bool,
     pub name: String,
+    /// Whether the host gave the name: then others find the herd by it.
+    pub is_named: bool,
 }
 
 pub const DEFAULT_NAME: &str = "herd";
@@ -84,8 +86,15 @@ impl Settings {
                 1..=1024,
             )?,
             name: check.name(name)?,
+            is_named: !config.name.is_null(),
         })
     }
+}
+
+/// Whether a herd can have this name. It becomes a part of a file's name.
+pub fn is_name(name: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    (1..=63).contains(&name.len()) && name.bytes().all(allowed)
 }
 
 /// Says in the log what is wrong with a member.
@@ -155,8 +164,7 @@ impl Check<'_> {
     }
 
     fn name(&self, name: &str) -> Result<String> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-        if (1..=63).contains(&name.len()) && name.bytes().all(allowed) {
+        if is_name(name) {
             return Ok(name.to_owned());
         }
         self.log.error(format_args!("create: a name is 1 to 63 letters, digits, '_', '-' and '.'"));

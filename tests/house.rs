@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest. A layer imports only layers before it (and itself).
-const LAYERS: [&str; 12] = [
-    "abi", "atomics", "sys", "log", "shm", "reactor", "accept", "mode", "settings", "herd",
-    "worker", "ffi",
+const LAYERS: [&str; 13] = [
+    "abi", "atomics", "sys", "log", "shm", "reactor", "accept", "mode", "settings", "observe",
+    "herd", "worker", "ffi",
 ];
 
 const UNSAFE_ALLOWED: [&str; 4] = ["sys", "shm", "reactor", "ffi"];

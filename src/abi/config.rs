@@ -100,8 +100,9 @@ pub struct herd_config {
     /// `multi_accept`: two clients taken at once by one worker wait behind each other's handlers.
     /// In HERD_MODE_HANDOFF, where a batch is shared out: 16 while connections come fast.
     pub accept_batch: u32,
-    /// Name of the herd in messages, or NULL. 1 to 63 characters out of letters, digits, `_`, `-`
-    /// and `.`; copied.
+    /// Name of the herd in messages, by which other processes can look at it too (`herd_open`), or
+    /// NULL. One herd of a user can have it at a time: a new generation that is to run beside the
+    /// old one needs another name. 1 to 63 characters out of letters, digits, `_`, `-` and `.`; copied.
     pub name: *const c_char,
     /// Receives messages, or NULL for none.
     pub log: herd_log_fn,

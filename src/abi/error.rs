@@ -32,3 +32,10 @@ pub const HERD_ENESTED: i32 = -5010;
 /// The call does not go with who waits for this worker. After `herd_worker_fd` or `herd_attach_epoll`
 /// it is the host's loop, between `herd_prepare` and `herd_check`; otherwise `herd_run_once`.
 pub const HERD_EHOSTLOOP: i32 = -5011;
+/// The herd's memory is laid out by another version of libherd than this one, so that it cannot be
+/// read (`herd_open`).
+pub const HERD_EVERSION: i32 = -5012;
+/// What is in the file of this name is not a herd's memory, or is damaged (`herd_open`).
+pub const HERD_EDAMAGED: i32 = -5013;
+/// The herd was opened with `herd_open`: only calls that read its figures are possible.
+pub const HERD_EOBSERVER: i32 = -5014;

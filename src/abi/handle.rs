@@ -2,7 +2,7 @@
 
 /// A herd: the shared state of the workers that serve the same listeners. Made by `herd_create` in
 /// the parent before it forks (or before it starts threads); every child uses the pointer it
-/// inherited.
+/// inherited. Or one that `herd_open` looks at from outside.
 pub struct herd {
     _opaque: [u8; 0],
 }

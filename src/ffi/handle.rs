@@ -3,6 +3,8 @@
 use super::fence::{code, fence};
 use crate::abi;
 use crate::herd::Herd;
+use crate::shm::Source;
+use crate::shm::observed::Observed;
 use crate::sys::{Error, Result};
 use crate::worker::Worker;
 use std::cell::UnsafeCell;
@@ -11,6 +13,13 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// What `struct herd *` points to.
+pub enum AnyHerd {
+    /// From `herd_create`: of this process or inherited by it.
+    Own(HerdHandle),
+    /// From `herd_open`.
+    Observed(Box<Observed>),
+}
+
 pub struct HerdHandle {
     pub herd: Arc<Herd>,
     /// One for each slot, and as long-lived as the herd, so that a call on a destroyed worker finds
@@ -74,9 +83,9 @@ impl WorkerHandle {
 }
 
 /// The herd behind a pointer.
-fn herd_ref<'a>(herd: *const abi::herd) -> Result<&'a HerdHandle> {
-    // SAFETY: null is told apart; otherwise a pointer that herd_create gave.
-    unsafe { herd.cast::<HerdHandle>().as_ref() }.ok_or(Error::INVALID)
+fn herd_ref<'a>(herd: *const abi::herd) -> Result<&'a AnyHerd> {
+    // SAFETY: null is told apart; otherwise a pointer that herd_create or herd_open gave.
+    unsafe { herd.cast::<AnyHerd>().as_ref() }.ok_or(Error::INVALID)
 }
 
 fn handle_ref<'a>(worker: *const abi::herd_worker) -> Result<&'a WorkerHandle> {
@@ -86,11 +95,38 @@ fn handle_ref<'a>(worker: *const abi::herd_worker) -> Result<&'a WorkerHandle> {
 
 /// The body of an export that works on a herd.
 pub fn with_herd(herd: *const abi::herd, body: impl FnOnce(&HerdHandle) -> Result<usize>) -> c_int {
-    let handle = match herd_ref(herd) {
-        Ok(handle) => handle,
+    with_any_herd(herd, |herd| match herd {
+        AnyHerd::Own(handle) => body(handle),
+        AnyHerd::Observed(_) => Err(Error::OBSERVER),
+    })
+}
+
+/// The body of an export that only reads a herd's figures: one of this process, or one that is
+/// observed.
+pub fn with_source(
+    herd: *const abi::herd,
+    body: impl FnOnce(&dyn Source) -> Result<usize>,
+) -> c_int {
+    with_any_herd(herd, |herd| match herd {
+        AnyHerd::Own(handle) => body(&*handle.herd.region),
+        AnyHerd::Observed(observed) => body(&**observed),
+    })
+}
+
+pub fn with_any_herd(
+    herd: *const abi::herd,
+    body: impl FnOnce(&AnyHerd) -> Result<usize>,
+) -> c_int {
+    let herd = match herd_ref(herd) {
+        Ok(herd) => herd,
         Err(error) => return error.code(),
     };
-    code(fence(|| body(handle), |panic| handle.herd.log.error(format_args!("{panic}"))))
+    let log = |panic: &str| {
+        if let AnyHerd::Own(handle) = herd {
+            handle.herd.log.error(format_args!("{panic}"));
+        }
+    };
+    code(fence(|| body(herd), log))
 }
 
 /// What a call does when nothing is unusual: a few loads and a compare-and-swap, which cannot panic and
@@ -138,15 +174,17 @@ pub fn destroy_worker(worker: *mut abi::herd_worker) -> c_int {
     code(fence(|| handle_ref(worker)?.destroy().map(|()| 0), |_| ()))
 }
 
-pub fn into_herd_pointer(handle: HerdHandle) -> *mut abi::herd {
-    Box::into_raw(Box::new(handle)).cast()
+pub fn into_herd_pointer(herd: AnyHerd) -> *mut abi::herd {
+    Box::into_raw(Box::new(herd)).cast()
 }
 
 pub fn destroy_herd(herd: *mut abi::herd) -> c_int {
-    with_herd(herd, |handle| {
-        handle.refuse_with_workers()?;
+    with_any_herd(herd, |any| {
+        if let AnyHerd::Own(handle) = any {
+            handle.refuse_with_workers()?;
+        }
         // SAFETY: made by into_herd_pointer; no worker of this process uses it.
-        drop(unsafe { Box::from_raw(herd.cast::<HerdHandle>()) });
+        drop(unsafe { Box::from_raw(herd.cast::<AnyHerd>()) });
         Ok(0)
     })
 }
@@ -158,6 +196,23 @@ pub fn text<'a>(text: *const c_char) -> Result<&'a str> {
     }
     // SAFETY: the host passes NUL-terminated text that lives during the call.
     unsafe { CStr::from_ptr(text) }.to_str().map_err(|_| Error::INVALID)
+}
+
+/// Writes text with its NUL into the host's buffer. Returns its length without it; -ENOSPC: it does
+/// not fit, and nothing was written.
+pub fn write_text(text: &str, buffer: *mut c_char, buffer_bytes: usize) -> Result<usize> {
+    if buffer.is_null() {
+        return Err(Error::INVALID);
+    }
+    if text.len() >= buffer_bytes {
+        return Err(Error::errno(libc::ENOSPC));
+    }
+    // SAFETY: the host's buffer has `buffer_bytes`, more than the text.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len());
+        buffer.add(text.len()).write(0);
+    }
+    Ok(text.len())
 }
 
 /// Where an output parameter goes: checked for null before the work is done, written after it.

@@ -2,7 +2,10 @@
 
 use super::config::{CONFIG_DEFAULTS, LISTEN_OPTIONS_DEFAULTS};
 use super::fence::{code, fence, install_hook};
-use super::handle::{HerdHandle, Output, destroy_herd, into_herd_pointer, text, with_herd};
+use super::handle::{
+    AnyHerd, HerdHandle, Output, destroy_herd, into_herd_pointer, text, with_herd, with_source,
+    write_text,
+};
 use super::sized;
 use crate::abi::*;
 use crate::accept::listener::Acceptance;
@@ -20,11 +23,13 @@ use std::ffi::{c_char, c_int, c_void};
 ///
 /// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
 /// HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
-/// HERD_EMODE: mode or balance not part of this version; -ENOMEM: no (shared) memory; -EMFILE,
+/// HERD_EMODE: mode or balance not part of this version; -EADDRINUSE: a process of another herd of
+/// this name lives; -ENOMEM: no (shared) memory; -EMFILE,
 /// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
-/// madvise(2), eventfd(2) and timerfd_create(2). Keeps max_workers + 3 descriptors open, in
-/// HERD_MODE_HANDOFF 3 * max_workers + 3, another with the first listener, and another when connections
-/// are steered (`herd_is_steered`). Since 0.1.
+/// madvise(2), eventfd(2) and timerfd_create(2), and with a name from open(2) of its file: -EPERM,
+/// -ELOOP: it is not this user's. Keeps max_workers + 3 descriptors open, in
+/// HERD_MODE_HANDOFF 3 * max_workers + 3, one more with a name, another with the first listener, and another
+/// when connections are steered (`herd_is_steered`). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
     let create = || -> Result<usize> {
@@ -35,15 +40,17 @@ pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) 
         let name = if config.name.is_null() { DEFAULT_NAME } else { text(config.name)? };
         let log = Log::new(config.log, HostPointer(config.log_data), name);
         let settings = Settings::new(&config, name, &log)?;
-        created.store(into_herd_pointer(HerdHandle::new(Herd::new(settings, log)?)));
+        let herd = HerdHandle::new(Herd::new(settings, log)?);
+        created.store(into_herd_pointer(AnyHerd::Own(herd)));
         Ok(0)
     };
     code(fence(create, |_| ()))
 }
 
 /// Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
-/// Unix sockets if this process made them. Other processes go on. The herd's pointer and those of
-/// its workers are invalid afterwards, and nothing finds that out.
+/// Unix sockets if this process made them; or what `herd_open` made. Other processes go on. The last
+/// process of a herd that calls it removes the herd's name. The herd's pointer and those of its
+/// workers are invalid afterwards, and nothing finds that out.
 ///
 /// Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
 #[unsafe(no_mangle)]
@@ -54,14 +61,14 @@ pub extern "C" fn herd_destroy(herd: *mut herd) -> c_int {
 /// The mode in force: `HERD_MODE_...`, never AUTO. -EINVAL: NULL. Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_mode(herd: *const herd) -> c_int {
-    with_herd(herd, |handle| Ok(handle.herd.mode.code() as usize))
+    with_source(herd, |source| Ok(source.identity().mode as usize))
 }
 
 /// The balance policy in force: `HERD_BALANCE_...`, never DEFAULT. -EINVAL: NULL. Any thread.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_balance(herd: *const herd) -> c_int {
-    with_herd(herd, |handle| Ok(handle.herd.settings.balance.code() as usize))
+    with_source(herd, |source| Ok(source.identity().balance as usize))
 }
 
 /// Whether a program in the kernel sends each new connection to the worker that should have it:
@@ -194,19 +201,4 @@ pub extern "C" fn herd_slot_listener_fd(herd: *const herd, listener: c_int, slot
 
 fn listener_number(number: c_int) -> Result<usize> {
     usize::try_from(number).map_err(|_| Error::NOT_FOUND)
-}
-
-fn write_text(text: &str, buffer: *mut c_char, buffer_bytes: usize) -> Result<usize> {
-    if buffer.is_null() {
-        return Err(Error::INVALID);
-    }
-    if text.len() >= buffer_bytes {
-        return Err(Error::errno(libc::ENOSPC));
-    }
-    // SAFETY: the host's buffer has `buffer_bytes`, more than the text.
-    unsafe {
-        std::ptr::copy_nonoverlapping(text.as_ptr(), buffer.cast(), text.len());
-        buffer.add(text.len()).write(0);
-    }
-    Ok(text.len())
 }

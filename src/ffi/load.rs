@@ -50,3 +50,12 @@ pub extern "C" fn herd_set_load(worker: *mut herd_worker, load: i64) -> c_int {
         Ok(0)
     })
 }
+
+/// Counts a request that the worker has served, for the figures (`herd_stats.requests`). What a
+/// request is the host knows best; the library decides nothing by it.
+///
+/// Returns 0. Negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+#[unsafe(no_mangle)]
+pub extern "C" fn herd_request_done(worker: *mut herd_worker) -> c_int {
+    with_worker(worker, |worker| worker.request_done().map(|()| 0))
+}

@@ -15,6 +15,7 @@ pub mod host_loop;
 pub mod load;
 pub mod master;
 pub mod nginx;
+pub mod observe;
 pub mod stats;
 pub mod systemd;
 pub mod timer;

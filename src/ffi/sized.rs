@@ -8,7 +8,7 @@ use std::{ptr, slice};
 /// No struct of this API has ever been as large: such a size is garbage.
 const SIZE_LIMIT: usize = 4096;
 
-/// A public struct whose first member is `size: u32`, made of plain integers and pointers, for
+/// A public struct whose first member is `size: u32`, made of plain numbers and pointers, for
 /// which any bytes are a value.
 ///
 /// # Safety
@@ -23,6 +23,8 @@ unsafe impl Sized32 for crate::abi::herd_listen_options {}
 unsafe impl Sized32 for crate::abi::herd_accepted {}
 // SAFETY: as above.
 unsafe impl Sized32 for crate::abi::herd_stats {}
+// SAFETY: as above.
+unsafe impl Sized32 for crate::abi::herd_histogram {}
 
 /// The size that the host's struct says it has.
 fn size_of_hosts<T: Sized32>(hosts: *const T) -> Result<usize> {

@@ -186,7 +186,7 @@ impl Herd {
             && waiting.load(SeqCst) != 0
             && let Some(slot) = (waiting.swap(0, SeqCst) as u16).checked_sub(1)
         {
-            ask(self.region.slots(), &self.bells, slot);
+            ask(self.region.slots(), &self.bells, slot, now_us());
         }
     }
 
@@ -199,7 +199,7 @@ impl Herd {
         if self.has_queues() && self.line(queue_of).in_flight() > 0 {
             let slots = self.region.slots();
             if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
-                ask(slots, &self.bells, number);
+                ask(slots, &self.bells, number, now_us());
             }
         }
     }

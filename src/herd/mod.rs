@@ -6,7 +6,7 @@ pub mod handoff;
 mod listeners;
 mod slots;
 
-use crate::abi::{HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT, herd_stats};
+use crate::abi::{HERD_MODE_EXCLUSIVE, HERD_MODE_REUSEPORT};
 use crate::accept::balance::Balance;
 use crate::accept::guard::Guard;
 use crate::accept::listener::Acceptance;
@@ -15,6 +15,8 @@ use crate::log::Log;
 use crate::mode::Mode;
 use crate::reactor::RemoteQueue;
 use crate::settings::Settings;
+use crate::shm::identity::Identity;
+use crate::shm::region::place_of;
 use crate::shm::slot::Slot;
 use crate::shm::{Region, Steering};
 use crate::sys::bell::Bell;
@@ -22,7 +24,6 @@ use crate::sys::epoll::Epoll;
 use crate::sys::host::HostPointer;
 use crate::sys::transfer::Transfer;
 use crate::sys::{Error, Result, epoll};
-use std::ffi::CString;
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -74,11 +75,13 @@ pub struct Herd {
 impl Herd {
     pub fn new(settings: Settings, log: Log) -> Result<Herd> {
         let slots = settings.max_workers as usize;
-        let shared = Herd::make_shared(&settings, slots);
-        let (region, bells, guard) =
-            shared.inspect_err(|error| log.error(format_args!("create: {error}")))?;
+        let bells = (0..slots).map(|_| Bell::new()).collect::<Result<Vec<Bell>>>();
+        let bells = bells.inspect_err(|error| log.error(format_args!("create: {error}")))?;
         let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
         let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
+        let region = Herd::make_region(&settings, mode, &log)?;
+        let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us);
+        let guard = guard.inspect_err(|error| log.error(format_args!("create: {error}")))?;
         let one_of_many = match mode {
             Mode::Mutex => true,
             Mode::Handoff => settings.acceptor_slot.is_none(),
@@ -119,14 +122,18 @@ impl Herd {
         Ok(herd)
     }
 
-    /// What all processes of the herd have in common.
-    fn make_shared(settings: &Settings, slots: usize) -> Result<(Region, Vec<Bell>, Guard)> {
-        let region_name = CString::new(format!("herd-{}", settings.name));
-        let region_name = region_name.expect("a checked name has no NUL");
-        let region = Region::new(&region_name, slots)?;
-        let bells: Vec<Bell> = (0..slots).map(|_| Bell::new()).collect::<Result<_>>()?;
-        let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us)?;
-        Ok((region, bells, guard))
+    fn make_region(settings: &Settings, mode: Mode, log: &Log) -> Result<Region> {
+        let Settings { name, is_named, balance, .. } = settings;
+        let slots = settings.max_workers as usize;
+        let place = is_named.then(|| place_of(None, name));
+        let region = Region::new(place.clone(), Identity::new(slots, mode.code(), balance.code()));
+        region.inspect_err(|&error| match place {
+            Some(place) if error == Error::errno(libc::EADDRINUSE) => {
+                log.error(format_args!("create: a herd named {name} runs already ({place})"));
+            }
+            Some(place) => log.error(format_args!("create: {place}: {error}")),
+            None => log.error(format_args!("create: {error}")),
+        })
     }
 
     /// Whether a worker gets connections that another accepted, so that all must know the same
@@ -156,24 +163,7 @@ impl Herd {
         if self.kernel_has_exclusive { epoll::IN | epoll::EXCLUSIVE } else { epoll::IN }
     }
 
-    // --- counters ---
-
     pub fn slot(&self, number: usize) -> Result<&Slot> {
         self.region.slots().get(number).ok_or(Error::INVALID)
-    }
-
-    /// Sums over `slots`. The `size` member is the caller's.
-    pub fn stats<'a>(&self, slots: impl Iterator<Item = &'a Slot>) -> herd_stats {
-        let mut total = herd_stats { size: size_of::<herd_stats>() as u32, ..Default::default() };
-        for slot in slots {
-            if slot.claim().pid().is_some() {
-                total.workers += 1;
-                total.connections_open += slot.open();
-            }
-            total.reaps += slot.reaps();
-            total.handoff_sent += slot.queue.sent();
-            slot.counters.add_to(&mut total);
-        }
-        total
     }
 }

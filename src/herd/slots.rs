@@ -119,7 +119,7 @@ impl Herd {
                 && self.free_dead(number, slot, claim, word)
             {
                 freed += 1;
-                self.log.info(format_args!("slot {number}: its worker is dead, freed"));
+                self.log.warning(format_args!("slot {number}: its worker is dead, freed"));
             }
         }
         if freed > 0 {
@@ -128,7 +128,7 @@ impl Herd {
         if freed > 0 && self.is_coordinated() {
             let slots = self.region.slots();
             if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
-                ask(slots, &self.bells, number);
+                ask(slots, &self.bells, number, now_us());
             }
             // All may be busy, and the one that was rung may be stopped: the first that waits looks.
             self.guard.pull_in_if_later(&self.region.guard, now_us())?;

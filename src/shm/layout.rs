@@ -1,8 +1,10 @@
 //! What lies where in the region. Every written-often word has 128 bytes to itself: two lines,
 //! because the prefetcher of current processors fetches them in pairs.
 
+use super::identity::Identity;
 use super::lock::AcceptLock;
 use super::slot::Slot;
+use super::times::Times;
 use crate::atomics::AtomicU64;
 use std::mem::size_of;
 
@@ -26,10 +28,11 @@ pub struct HandoffLine {
     pub waiting: AtomicU64,
 }
 
-/// The start of the region; the slots follow it.
+/// The start of the region. The slots follow it, and then the times of each slot: workers look at
+/// each other's slots, and need not step over times.
 #[repr(C)]
-#[derive(Default)]
 pub struct Header {
+    pub identity: Identity,
     pub lock: AcceptLock,
     pub guard: GuardLine,
     pub handoff: HandoffLine,
@@ -46,14 +49,16 @@ mod assertions {
     use static_assertions::const_assert_eq;
     use std::mem::offset_of;
 
-    const_assert_eq!(offset_of!(Header, lock), 0);
-    const_assert_eq!(offset_of!(Header, guard), 128);
-    const_assert_eq!(size_of::<Header>(), 512);
-    const_assert_eq!(size_of::<Slot>(), 384);
-    const_assert_eq!(offset_of!(Slot, counters), 40);
+    const_assert_eq!(offset_of!(Header, identity), 0);
+    const_assert_eq!(offset_of!(Header, lock), 128);
+    const_assert_eq!(offset_of!(Header, guard), 256);
+    const_assert_eq!(size_of::<Header>(), 640);
+    const_assert_eq!(size_of::<Slot>(), 768);
+    const_assert_eq!(offset_of!(Slot, counters), 128);
+    const_assert_eq!(size_of::<Times>(), 6272);
 }
 
 /// Bytes of a region with `slots` slots.
 pub const fn region_bytes(slots: usize) -> usize {
-    size_of::<Header>() + slots * size_of::<Slot>()
+    size_of::<Header>() + slots * (size_of::<Slot>() + size_of::<Times>())
 }

@@ -15,6 +15,11 @@ const EPOCH_BITS: u32 = 48;
 const EPOCH_MASK: u64 = (1 << EPOCH_BITS) - 1;
 
 impl Word {
+    /// As an observer read it.
+    pub fn from_number(number: u64) -> Word {
+        Word(number)
+    }
+
     pub fn holder(self) -> Option<u16> {
         ((self.0 >> EPOCH_BITS) as u16).checked_sub(1)
     }

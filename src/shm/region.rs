@@ -1,9 +1,14 @@
 //! The mapping of the region.
 
+use super::Source;
+use super::identity::Identity;
 use super::layout::{Header, region_bytes};
+use super::lock::Word;
 use super::slot::Slot;
+use super::times::Times;
 use crate::sys::Result;
-use crate::sys::memory::map_shared;
+use crate::sys::memory::{lock_file, map_shared};
+use crate::sys::named_memory::{Hold, Place};
 use memmap2::MmapRaw;
 use std::ffi::CStr;
 use std::mem::size_of;
@@ -15,18 +20,45 @@ use std::sync::Arc;
 
 /// The region as the parent made it and every child inherited it.
 pub struct Region {
+    /// Dropped before `_hold`, which drops the name if nobody has a mapping any more.
     mapping: MmapRaw,
-    /// Its bytes' record locks tell which slots have a living owner.
+    /// Its bytes' record locks tell which slots have a living owner. Never the named file: who closes
+    /// any descriptor of a file loses all record locks on it (fcntl(2)), and a worker may well open
+    /// and close its herd's name.
     file: OwnedFd,
+    _hold: Option<Hold>,
     slots: usize,
 }
 
+/// Where the region of a herd's name is.
+pub fn place_of(user: Option<u32>, name: &str) -> Place {
+    Place::new("herd", user, name)
+}
+
+const MEMFD_NAME: &CStr = c"herd-region";
+
 impl Region {
-    /// Zeroed memory is a herd without workers, so there is nothing to set up.
-    pub fn new(name: &CStr, slots: usize) -> Result<Region> {
-        let (mapping, file) = map_shared(name, region_bytes(slots))?;
+    /// A region that other processes can find, if the host gave it a name; -EADDRINUSE: a herd of
+    /// this name lives.
+    pub fn new(place: Option<Place>, identity: Identity) -> Result<Region> {
+        let slots = identity.slots();
+        let bytes = region_bytes(slots);
+        let (mapping, file, hold) = match place {
+            None => {
+                let (mapping, file) = map_shared(MEMFD_NAME, bytes)?;
+                (mapping, file, None)
+            }
+            Some(place) => {
+                let (mapping, hold) = Hold::create(place, bytes)?;
+                (mapping, lock_file(MEMFD_NAME)?, Some(hold))
+            }
+        };
         assert!((mapping.as_ptr() as usize).is_multiple_of(align_of::<Header>()));
-        Ok(Region { mapping, file, slots })
+        // Zeroed memory is a herd without workers, so there is nothing else to set up.
+        // SAFETY: the mapping starts with a header, aligned, that nobody else refers to yet. A
+        // process that reads the file meanwhile finds a part of it missing, and says so.
+        unsafe { (&raw mut (*mapping.as_mut_ptr().cast::<Header>()).identity).write(identity) };
+        Ok(Region { mapping, file, _hold: hold, slots })
     }
 
     pub fn file(&self) -> &OwnedFd {
@@ -40,6 +72,37 @@ impl Region {
             let first = self.mapping.as_ptr().add(size_of::<Header>()).cast::<Slot>();
             slice::from_raw_parts(first, self.slots)
         }
+    }
+
+    /// The times of each slot's workers.
+    pub fn times(&self) -> &[Times] {
+        // SAFETY: as above; they lie behind the slots.
+        unsafe {
+            let first = self.slots().as_ptr().add(self.slots).cast::<Times>();
+            slice::from_raw_parts(first, self.slots)
+        }
+    }
+}
+
+impl Source for Region {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn word(&self) -> Result<Word> {
+        Ok(self.lock.word())
+    }
+
+    fn with_slot(&self, number: usize, look: &mut dyn FnMut(&Slot)) -> Result<()> {
+        self.check_slot(number)?;
+        look(&self.slots()[number]);
+        Ok(())
+    }
+
+    fn with_times(&self, number: usize, look: &mut dyn FnMut(&Times)) -> Result<()> {
+        self.check_slot(number)?;
+        look(&self.times()[number]);
+        Ok(())
     }
 }
 
@@ -84,7 +147,7 @@ mod tests {
     /// The first test of all: two processes see the same memory.
     #[test]
     fn a_child_and_its_parent_share_the_region() {
-        let region = Region::new(c"herd-test", 3).unwrap();
+        let region = Region::new(None, Identity::new(3, 0, 0)).unwrap();
         let parents = region.lock.try_acquire(0).unwrap();
         // SAFETY: the child only touches atomics and ends with _exit.
         let child = match unsafe { fork() }.unwrap() {
@@ -102,11 +165,5 @@ mod tests {
         assert!(!region.lock.release(parents));
         assert_eq!(region.slots()[2].claim().pid(), Some(77));
         assert_eq!(region.slots()[1].claim().pid(), None);
-    }
-
-    #[test]
-    fn a_region_that_cannot_be_had_is_an_error_and_no_sigbus() {
-        let too_large = usize::MAX / 2 / size_of::<Slot>();
-        assert!(Region::new(c"herd-test", too_large).is_err());
     }
 }

@@ -1,9 +1,11 @@
 //! A worker's slot: what it tells the others about itself. Everything but the claim is written by
 //! the slot's owner only, with plain stores, so that counting costs no locked instruction.
 
+use super::COUNTS;
 use super::queue::QueueLine;
 use crate::abi::herd_stats;
 use crate::atomics::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sys::clock::now_us;
 
 /// Who has the slot: a generation in the upper 32 bits, raised at every claim, and the owner's
 /// process id in the lower (0: free). An owner whose slot was freed behind its back sees it here.
@@ -32,60 +34,112 @@ pub enum State {
     Resting = 2,
 }
 
-/// Counters of one worker, since the herd was created.
-#[repr(C)]
-#[derive(Default)]
-pub struct Counters {
-    pub accepted: AtomicU64,
-    pub closed: AtomicU64,
-    pub turns: AtomicU64,
-    pub wakeups: AtomicU64,
-    pub wasted_wakeups: AtomicU64,
-    pub accept_eagain: AtomicU64,
-    pub accept_retries: AtomicU64,
-    pub backoffs: AtomicU64,
-    pub acquisitions: AtomicU64,
-    pub failed_tries: AtomicU64,
-    pub handovers: AtomicU64,
-    pub reorders: AtomicU64,
-    pub guard_ticks: AtomicU64,
-    pub guard_useful: AtomicU64,
-    pub blind_accepts: AtomicU64,
-    pub thefts: AtomicU64,
-    pub stale_events: AtomicU64,
-    pub handoff_received: AtomicU64,
-    pub handoff_rerouted: AtomicU64,
-    pub handoff_deferred: AtomicU64,
+/// The counters of a slot, by the names that they have in `herd_stats`.
+macro_rules! counters {
+    ($($name:ident,)*) => {
+        /// Counters of one slot's workers, since the herd was created. Lines of their own, that
+        /// nobody but the owner touches while he counts.
+        #[repr(C, align(128))]
+        #[derive(Default)]
+        pub struct Counters {
+            $(pub $name: AtomicU64,)*
+        }
+
+        impl Counters {
+            fn add_to(&self, total: &mut herd_stats) {
+                // What an observer reads can be anything.
+                $(total.$name = total.$name.wrapping_add(self.$name.load(Relaxed));)*
+            }
+        }
+    };
 }
 
-impl Counters {
-    pub fn add_to(&self, total: &mut herd_stats) {
-        total.accepted += self.accepted.load(Relaxed);
-        total.closed += self.closed.load(Relaxed);
-        total.turns += self.turns.load(Relaxed);
-        total.wakeups += self.wakeups.load(Relaxed);
-        total.wasted_wakeups += self.wasted_wakeups.load(Relaxed);
-        total.accept_eagain += self.accept_eagain.load(Relaxed);
-        total.accept_retries += self.accept_retries.load(Relaxed);
-        total.backoffs += self.backoffs.load(Relaxed);
-        total.acquisitions += self.acquisitions.load(Relaxed);
-        total.failed_tries += self.failed_tries.load(Relaxed);
-        total.handovers += self.handovers.load(Relaxed);
-        total.reorders += self.reorders.load(Relaxed);
-        total.guard_ticks += self.guard_ticks.load(Relaxed);
-        total.guard_useful += self.guard_useful.load(Relaxed);
-        total.blind_accepts += self.blind_accepts.load(Relaxed);
-        total.thefts += self.thefts.load(Relaxed);
-        total.stale_events += self.stale_events.load(Relaxed);
-        total.handoff_received += self.handoff_received.load(Relaxed);
-        total.handoff_rerouted += self.handoff_rerouted.load(Relaxed);
-        total.handoff_deferred += self.handoff_deferred.load(Relaxed);
-    }
+counters! {
+    accepted,
+    closed,
+    turns,
+    wakeups,
+    wasted_wakeups,
+    accept_eagain,
+    accept_retries,
+    backoffs,
+    acquisitions,
+    failed_tries,
+    handovers,
+    reorders,
+    guard_ticks,
+    guard_useful,
+    blind_accepts,
+    thefts,
+    stale_events,
+    handoff_received,
+    handoff_rerouted,
+    handoff_deferred,
+    opened,
+    requests,
+    wakeups_by_listener,
+    wakeups_by_event,
+    wakeups_by_bell,
+    wakeups_by_guard,
+    wasted_bells,
+    wasted_ticks,
+    handovers_received,
+    backoffs_emfile,
+    backoffs_enfile,
+    backoffs_enobufs,
+    backoffs_enomem,
+    backoffs_other,
+    busy_us,
+    waiting_us,
 }
 
 /// Adds to a counter that only the caller writes.
 pub fn count(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Relaxed) + more, Relaxed);
+    if COUNTS {
+        counter.store(counter.load(Relaxed) + more, Relaxed);
+    }
+}
+
+/// What the owner is at now. Written by it only, and read by nobody but observers.
+#[repr(C)]
+#[derive(Default)]
+pub struct Now {
+    /// 1: in its wait.
+    waits: AtomicU32,
+    /// Since when it waits or does not.
+    since_us: AtomicU64,
+    /// Since when it rests; 0: it does not.
+    rests_since_us: AtomicU64,
+    /// Since when it has the accept right; 0: it has not.
+    pub right_since_us: AtomicU64,
+    /// Posted events, when the wait last began or ended, and the most of these.
+    posted: AtomicU64,
+    posted_most: AtomicU64,
+}
+
+impl Now {
+    pub fn waits_since(&self, now_us: u64) {
+        self.since_us.store(now_us, Relaxed);
+        self.waits.store(1, Relaxed);
+    }
+
+    pub fn is_busy_since(&self, now_us: u64) {
+        self.since_us.store(now_us, Relaxed);
+        self.waits.store(0, Relaxed);
+    }
+
+    pub fn note_posted(&self, posted: u64) {
+        self.posted.store(posted, Relaxed);
+        if posted > self.posted_most.load(Relaxed) {
+            self.posted_most.store(posted, Relaxed);
+        }
+    }
+
+    fn begin(&self) {
+        self.is_busy_since(now_us());
+        self.right_since_us.store(0, Relaxed);
+        self.posted.store(0, Relaxed);
+    }
 }
 
 /// Zeroed memory is a free slot.
@@ -101,9 +155,14 @@ pub struct Slot {
     host_load: AtomicU64,
     /// Times the slot was freed for a dead owner. Written by whoever found it dead.
     reaps: AtomicU64,
-    pub counters: Counters,
+    /// Connections that were open when their worker ended. Written by whoever freed the slot.
+    lost: AtomicU64,
+    /// When the owner was last asked. Written by who asked.
+    asked_us: AtomicU64,
     /// Times that an owner has armed the slot's own members (REUSEPORT).
     homecomings: AtomicU64,
+    pub counters: Counters,
+    pub now: Now,
     pub queue: QueueLine,
 }
 
@@ -128,8 +187,14 @@ impl Slot {
     /// Frees the slot if it still belongs to `claim`. Its figures stay until the next owner clears
     /// them: cleared here, they could be that owner's already.
     pub fn free(&self, claim: Claim) -> bool {
+        // Before the slot is free: afterwards it can be the next owner's.
+        let open = self.open();
         let generation = claim.0 >> 32 << 32;
-        self.claim.compare_exchange(claim.0, generation, SeqCst, SeqCst).is_ok()
+        let freed = self.claim.compare_exchange(claim.0, generation, SeqCst, SeqCst).is_ok();
+        if freed {
+            self.lost.fetch_add(open, Relaxed);
+        }
+        freed
     }
 
     /// Frees the slot of a dead owner.
@@ -146,11 +211,13 @@ impl Slot {
         self.asked.store(0, SeqCst);
         self.set_open(0);
         self.set_host_load(None);
+        self.now.begin();
     }
 
     /// Leaves word for the owner, who was seen idle. True: it is still idle, so it takes the word when
     /// its wait ends; false: it may have looked already.
-    pub fn ask(&self) -> bool {
+    pub fn ask(&self, now_us: u64) -> bool {
+        self.asked_us.store(now_us, Relaxed);
         self.asked.store(1, SeqCst);
         self.state() == State::Idle
     }
@@ -164,6 +231,11 @@ impl Slot {
         self.is_asked() && self.asked.swap(0, SeqCst) != 0
     }
 
+    /// When the word was left that the owner has taken last.
+    pub fn asked_us(&self) -> u64 {
+        self.asked_us.load(Relaxed)
+    }
+
     pub fn set_state(&self, state: State) {
         self.state.store(state as u32, SeqCst);
     }
@@ -174,6 +246,14 @@ impl Slot {
             1 => State::Idle,
             _ => State::Resting,
         }
+    }
+
+    /// The owner does not accept, from `now_us` on unless it has not for longer.
+    pub fn rest(&self, now_us: u64) {
+        if self.state() != State::Resting {
+            self.now.rests_since_us.store(now_us, Relaxed);
+        }
+        self.set_state(State::Resting);
     }
 
     /// Connections open now, while the slot has an owner.
@@ -202,9 +282,53 @@ impl Slot {
         self.homecomings.store(self.homecomings() + 1, SeqCst);
     }
 
-    pub fn reaps(&self) -> u64 {
-        self.reaps.load(Relaxed)
+    /// Adds this slot's figures to `stats`, those of the present moment included: what the owner has
+    /// been at since its last turn began or ended counts already.
+    pub fn add_to(&self, stats: &mut herd_stats, now_us: u64) {
+        stats.reaps = stats.reaps.wrapping_add(self.reaps.load(Relaxed));
+        stats.lost = stats.lost.wrapping_add(self.lost.load(Relaxed));
+        stats.handoff_sent = stats.handoff_sent.wrapping_add(self.queue.sent());
+        self.counters.add_to(stats);
+        stats.posted_most = stats.posted_most.max(self.now.posted_most.load(Relaxed));
+        if self.claim().pid().is_none() {
+            return;
+        }
+        stats.workers += 1;
+        stats.connections_open = stats.connections_open.wrapping_add(self.open());
+        stats.load = stats.load.wrapping_add(self.load());
+        stats.posted = stats.posted.wrapping_add(self.now.posted.load(Relaxed));
+        let since_us = now_us.saturating_sub(self.now.since_us.load(Relaxed));
+        let waits = self.now.waits.load(Relaxed) != 0;
+        let running = if waits { &mut stats.waiting_us } else { &mut stats.busy_us };
+        *running = running.wrapping_add(since_us);
     }
+
+    pub fn accepted(&self) -> u64 {
+        self.counters.accepted.load(Relaxed)
+    }
+
+    /// Since when the owner has had the accept right; 0: it has not.
+    pub fn right_since_us(&self) -> u64 {
+        self.now.right_since_us.load(Relaxed)
+    }
+
+    /// What the owner is at now, and since when; None: the slot is free.
+    pub fn condition(&self) -> Option<Condition> {
+        let pid = self.claim().pid()?;
+        let rests = self.state() == State::Resting;
+        let waits = self.now.waits.load(Relaxed) != 0;
+        let since = if rests { &self.now.rests_since_us } else { &self.now.since_us };
+        Some(Condition { pid, rests, waits, since_us: since.load(Relaxed) })
+    }
+}
+
+/// A slot's owner as an observer sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Condition {
+    pub pid: u32,
+    pub rests: bool,
+    pub waits: bool,
+    pub since_us: u64,
 }
 
 #[cfg(test)]
@@ -226,7 +350,11 @@ mod tests {
         assert_ne!(second, first);
         assert!(!slot.reap(first));
         assert!(slot.reap(second));
-        assert_eq!(slot.reaps(), 1);
+        slot.set_open(0);
+        let mut stats = herd_stats::default();
+        slot.add_to(&mut stats, 0);
+        // Five were open when the first one left.
+        assert_eq!((stats.reaps, stats.lost, stats.workers), (1, 5, 0));
         assert_eq!(slot.try_claim(0), None);
     }
 

@@ -21,6 +21,9 @@ impl Error {
     pub const REAPED: Error = Error(abi::HERD_EREAPED);
     pub const NESTED: Error = Error(abi::HERD_ENESTED);
     pub const HOST_LOOP: Error = Error(abi::HERD_EHOSTLOOP);
+    pub const VERSION: Error = Error(abi::HERD_EVERSION);
+    pub const DAMAGED: Error = Error(abi::HERD_EDAMAGED);
+    pub const OBSERVER: Error = Error(abi::HERD_EOBSERVER);
     pub const INVALID: Error = Error::errno(libc::EINVAL);
     pub const NO_MEMORY: Error = Error::errno(libc::ENOMEM);
     pub const BUSY: Error = Error::errno(libc::EBUSY);
@@ -76,6 +79,9 @@ pub fn describe(code: i32) -> &'static CStr {
             c"this mode behind a polled descriptor: use HERD_MODE_MUTEX or herd_attach_epoll"
         }
         abi::HERD_EHOSTLOOP => c"not the call for who waits: the host's loop or herd_run_once",
+        abi::HERD_EVERSION => c"herd runs another version of libherd",
+        abi::HERD_EDAMAGED => c"file holds no herd, or is damaged",
+        abi::HERD_EOBSERVER => c"herd was opened to be looked at only",
         -4095..=-1 => errno_text(-code),
         _ => c"unknown error code",
     }
@@ -96,7 +102,7 @@ mod tests {
 
     #[test]
     fn every_code_has_a_text_of_its_own() {
-        let own = abi::HERD_EHOSTLOOP..=abi::HERD_EFORKED;
+        let own = abi::HERD_EOBSERVER..=abi::HERD_EFORKED;
         let mut texts: Vec<_> = own.map(describe).collect();
         assert!(!texts.contains(&describe(i32::MIN)));
         texts.sort();

@@ -9,29 +9,41 @@ use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
 /// Maps `bytes` of zeroed memory that children inherit. memmap2's own anonymous mapping is private,
-/// hence the memfd. Reserving the pages now makes a lack of memory an error here, where ftruncate
-/// alone would make it a SIGBUS at the first touch; the seals keep every holder of the descriptor
-/// from shrinking it to the same effect.
+/// hence the memfd. The seals keep every holder of the descriptor from shrinking it, which would make
+/// a touch of it a SIGBUS.
 ///
 /// Returns the file as well.
 pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
     let file = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    reserve(&file, bytes)?;
+    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
+    Ok((map(&file, bytes)?, file))
+}
+
+/// A file that only its descriptor's holders know, to hold record locks on.
+pub fn lock_file(name: &CStr) -> Result<OwnedFd> {
+    Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?)
+}
+
+/// Gives an empty file its size and its pages. Reserving them now makes a lack of memory an error
+/// here, where ftruncate(2) alone would make it a SIGBUS at the first touch.
+pub(super) fn reserve(file: &OwnedFd, bytes: usize) -> Result<()> {
     let length = i64::try_from(bytes).map_err(|_| Error::NO_MEMORY)?;
     // Above the limit the kernel would not answer with an error but with SIGXFSZ.
     if bytes as u64 > file_size_limit()? {
         return Err(Error::errno(libc::EFBIG));
     }
-    // Sizes the file as well. A full memory file system answers ENOSPC.
-    fallocate(&file, FallocateFlags::empty(), 0, length).map_err(|errno| match errno {
+    // A full memory file system answers ENOSPC.
+    fallocate(file, FallocateFlags::empty(), 0, length).map_err(|errno| match errno {
         nix::errno::Errno::ENOSPC => Error::NO_MEMORY,
         other => Error::from(other),
-    })?;
-    let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
-    fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
-    let mapping = MmapOptions::new().len(bytes).map_raw(&file);
-    let mapping =
-        mapping.map_err(|error| error.raw_os_error().map_or(Error::NO_MEMORY, Error::errno))?;
-    Ok((mapping, file))
+    })
+}
+
+pub(super) fn map(file: &OwnedFd, bytes: usize) -> Result<MmapRaw> {
+    let mapping = MmapOptions::new().len(bytes).map_raw(file);
+    mapping.map_err(|error| error.raw_os_error().map_or(Error::NO_MEMORY, Error::errno))
 }
 
 fn file_size_limit() -> Result<u64> {
@@ -39,4 +51,15 @@ fn file_size_limit() -> Result<u64> {
     // SAFETY: `limit` is valid during the call.
     check(unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) })?;
     Ok(limit.rlim_cur)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More than a file can have: with less the kernel would begin to fill the machine's memory.
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error_and_no_sigbus() {
+        assert_eq!(map_shared(c"herd-test", usize::MAX).err(), Some(Error::NO_MEMORY));
+    }
 }

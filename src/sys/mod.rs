@@ -12,6 +12,8 @@ pub mod fork;
 pub mod guard_timer;
 pub mod host;
 pub mod memory;
+pub mod named_memory;
+pub mod probes;
 pub mod record_lock;
 pub mod socket;
 pub mod transfer;

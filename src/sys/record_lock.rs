@@ -25,6 +25,27 @@ pub fn is_held_by_another(file: &OwnedFd, index: usize) -> Result<bool> {
     Ok(set(file, libc::F_GETLK, libc::F_WRLCK, index)? != libc::F_UNLCK)
 }
 
+/// Holds the file itself, for this process and every child forked from now on: the lock is the open
+/// file description's (F_OFD_SETLK), which forks share, and is dropped when the last of them has
+/// closed and unmapped it. Nobody else can close it away, as with the locks above. False: held by
+/// another open of the file.
+pub fn hold_for_family(file: &OwnedFd) -> Result<bool> {
+    match set(file, libc::F_OFD_SETLK, libc::F_WRLCK, FAMILY_INDEX) {
+        Ok(_) => Ok(true),
+        Err(error) if [libc::EAGAIN, libc::EACCES].contains(&-error.code()) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether any process of the family that holds the file lives. For an open of the file of its own;
+/// it may be for reading only.
+pub fn is_held_by_family(file: &OwnedFd) -> Result<bool> {
+    Ok(set(file, libc::F_OFD_GETLK, libc::F_WRLCK, FAMILY_INDEX)? != libc::F_UNLCK)
+}
+
+/// No slot has this number.
+const FAMILY_INDEX: usize = 1 << 30;
+
 /// Returns the lock's type as the kernel left it.
 fn set(file: &OwnedFd, command: i32, kind: i32, index: usize) -> Result<i32> {
     let mut lock = libc::flock {

@@ -10,8 +10,8 @@ use crate::accept::suspicion::Verdict;
 use crate::herd::Herd;
 use crate::reactor::Source;
 use crate::shm::slot::count;
-use crate::sys::Result;
 use crate::sys::clock::now_us;
+use crate::sys::{Result, probes};
 
 /// At a fast pace the guard is pulled in to so many times handover_delay. Each of its ticks moves the
 /// right to another worker, which at full rate costs more than it gains: 1.13 of the CPU that a
@@ -107,6 +107,7 @@ impl Worker {
                 let taken = gate.take_over(lock, word);
                 if taken {
                     count(&self.counters().thefts, 1);
+                    probes::theft(self.slot, word.holder().unwrap_or_default());
                     self.herd.log.warning(format_args!(
                         "slot {} takes the accept right from slot {}, which makes no progress",
                         self.slot,
@@ -123,9 +124,13 @@ impl Worker {
     /// listeners anew: EPOLL_CTL_ADD reports what is ready already.
     pub(super) fn find_stranded(&self) -> Result<()> {
         let Some(asked) = self.conduct.take(|own| &mut own.asked) else { return Ok(()) };
+        if asked == Asked::ByBell {
+            self.note_handed_over();
+        }
         if self.herd.is_coordinated() && self.arming.connection_waits()? {
             self.arming.disarm(&self.reactor)?;
             self.arm()?;
+            self.note_useful();
             count(&self.counters().blind_accepts, 1);
             count(&self.counters().guard_useful, u64::from(asked == Asked::ByGuard));
         }

@@ -5,8 +5,8 @@ use crate::accept::balance::{Balance, Cost};
 use crate::accept::neighbours::ask;
 use crate::herd::Herd;
 use crate::shm::slot::count;
-use crate::sys::Result;
 use crate::sys::clock::now_us;
+use crate::sys::{Result, probes};
 
 /// Below this mean time between the accepts of one worker, a wake-up more in each turn shows in the
 /// cost of a connection.
@@ -31,8 +31,10 @@ impl Worker {
 
     /// Rings a worker that is to accept in place of this one.
     pub(super) fn wake(&self, slot: u16) {
-        self.has_woken.set(ask(self.herd.region.slots(), &self.herd.bells, slot));
+        let Herd { region, bells, .. } = &*self.herd;
+        self.has_woken.set(ask(region.slots(), bells, slot, now_us()));
         count(&self.counters().handovers, 1);
+        probes::handover(self.slot, slot, self.my_slot().load());
     }
 
     /// After accepting: is this worker's load so much above the least that another should accept the

@@ -5,6 +5,7 @@ use super::Worker;
 use crate::herd::Herd;
 use crate::shm::slot::State;
 use crate::sys::Result;
+use crate::sys::clock::now_us;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -57,7 +58,10 @@ impl Worker {
     }
 
     pub(super) fn set_state(&self, state: State) {
-        self.my_slot().set_state(state);
+        match state {
+            State::Resting => self.my_slot().rest(now_us()),
+            State::Busy | State::Idle => self.my_slot().set_state(state),
+        }
         self.publish();
     }
 

@@ -4,6 +4,7 @@
 //! put reactor, accept and herd to work. The hand-written recipe of the C API and `run_once` are the
 //! same calls.
 
+mod account;
 mod conduct;
 mod guarding;
 mod handoff;
@@ -25,10 +26,12 @@ use crate::reactor::remote::Posted;
 use crate::reactor::{Reactor, Source};
 use crate::shm::Part;
 use crate::shm::lock::AcceptLock;
-use crate::shm::slot::{Claim, Counters, Slot, count};
+use crate::shm::slot::{Claim, Slot, count};
+use crate::shm::times::Times;
 use crate::sys::clock::now_us;
 use crate::sys::fork::ForkToken;
 use crate::sys::{Error, Result, epoll};
+use account::Account;
 use conduct::ConductCell;
 use handoff::{Passing, RECEIVED_PER_TURN};
 use home::Home;
@@ -59,6 +62,7 @@ pub struct Worker {
     claim: Claim,
     /// The slot's line in shared memory.
     line: Part<Slot>,
+    times: Part<Times>,
     lock: Part<AcceptLock>,
     remote: Arc<Remote>,
     process: ForkToken,
@@ -81,8 +85,8 @@ pub struct Worker {
     accept_gap_us: Cell<u64>,
     /// The place of the socket that it last accepted from.
     accepted_from: Cell<u16>,
+    account: Account,
     home: Home,
-    woken_by_listener: Cell<bool>,
     accepted_in_turn: Cell<u32>,
     waits: Cell<Waits>,
     in_loop: Cell<bool>,
@@ -128,6 +132,7 @@ impl Worker {
             slot,
             claim,
             line: Part::new(&herd.region, |region| &region.slots()[usize::from(slot)]),
+            times: Part::new(&herd.region, |region| &region.times()[usize::from(slot)]),
             lock: Part::new(&herd.region, |region| &region.lock),
             remote: herd.remotes[usize::from(slot)].clone(),
             process,
@@ -145,8 +150,8 @@ impl Worker {
             last_accept_us: Cell::new(0),
             accept_gap_us: Cell::new(1_000_000),
             accepted_from: Cell::new(0),
+            account: Account::default(),
             home: Home::default(),
-            woken_by_listener: Cell::new(false),
             accepted_in_turn: Cell::new(0),
             waits: Cell::default(),
             in_loop: Cell::new(false),
@@ -182,10 +187,6 @@ impl Worker {
 
     fn my_slot(&self) -> &Slot {
         &self.line
-    }
-
-    fn counters(&self) -> &Counters {
-        &self.my_slot().counters
     }
 
     // --- life ---
@@ -271,6 +272,7 @@ impl Worker {
     pub fn connection_opened(&self) {
         let open = self.my_slot().open() + 1;
         self.my_slot().set_open(open);
+        count(&self.counters().opened, 1);
         let accept_disabled = balance::accept_disabled(self.capacity(), open);
         self.conduct.change(|own| own.accept_disabled = accept_disabled);
         if open >= self.capacity() {

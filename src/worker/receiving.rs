@@ -128,7 +128,7 @@ impl Worker {
             if (0..self.herd.queue_count()).any(waits)
                 && let Some((slot, _)) = self.neighbours.least_idle(self.herd.region.slots())
             {
-                ask(self.herd.region.slots(), &self.herd.bells, slot);
+                ask(self.herd.region.slots(), &self.herd.bells, slot, now_us);
             }
             return Ok(());
         }

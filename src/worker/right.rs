@@ -8,7 +8,7 @@ use crate::accept::gate::Gate;
 use crate::accept::listener::Delivery;
 use crate::shm::slot::{State, count};
 use crate::sys::clock::{US_PER_MS, now_us};
-use crate::sys::{Error, Result};
+use crate::sys::{Error, Result, probes};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Why a worker looks whether connections are waiting.
@@ -57,6 +57,7 @@ impl Worker {
             && gate.try_acquire(&self.lock);
         if acquired {
             count(&slot.counters.acquisitions, 1);
+            probes::acquire(self.slot);
         }
         acquired
     }
@@ -141,7 +142,7 @@ impl Worker {
     pub(super) fn back_off(&self, what: &str, error: Error) {
         let delay_us = self.herd.settings.accept_delay_us;
         self.conduct.change(|own| own.back_off_until_us = Some(now_us() + delay_us));
-        count(&self.counters().backoffs, 1);
+        self.count_back_off(error);
         let (slot, ms) = (self.slot, delay_us / US_PER_MS);
         let log = &self.herd.log;
         log.warning(format_args!("slot {slot}: {what}: {error}: others accept for {ms} ms"));
@@ -161,6 +162,10 @@ impl Worker {
             })?;
             self.conduct.take(|own| &mut own.suspicion);
             count(&counters.acquisitions, 1);
+            probes::acquire(self.slot);
+            if asked == Some(Asked::ByBell) {
+                self.note_handed_over();
+            }
             count(&counters.guard_useful, u64::from(asked == Some(Asked::ByGuard)));
         } else {
             count(&counters.failed_tries, 1);
@@ -168,8 +173,12 @@ impl Worker {
         Ok(acquired)
     }
 
+    #[inline(always)]
     pub(super) fn release(&self) -> bool {
-        self.gate.as_ref().is_some_and(|gate| gate.release(&self.lock))
+        let Some(gate) = &self.gate else { return false };
+        let was_held = gate.release(&self.lock);
+        self.note_release(was_held);
+        was_held
     }
 
     /// Gives the accept right up, and sees to it that the right worker takes it. True: it was held

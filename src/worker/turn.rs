@@ -1,6 +1,7 @@
 //! The turn, in nginx's order (ngx_process_events_and_timers in ngx_event.c), and its parts.
 
 use super::Worker;
+use super::account::Causes;
 use super::conduct::Conduct;
 use super::hosted::Waits;
 use super::right::Asked;
@@ -11,8 +12,9 @@ use crate::accept::protocol::{self, BeforeWait};
 use crate::herd::Herd;
 use crate::reactor::{Queue, Source};
 use crate::shm::slot::{State, count};
-use crate::sys::clock::{now_us, timeout_until_ms};
-use crate::sys::{Error, Result};
+use crate::sys::clock::timeout_until_ms;
+use crate::sys::{Error, Result, probes};
+use std::os::fd::AsRawFd;
 
 impl Worker {
     /// One turn. Returns the number of connections, events and timers that were handled.
@@ -77,6 +79,7 @@ impl Worker {
     pub(super) fn before_wait(&self, timeout_ms: i32) -> Result<i32> {
         self.end_last_turn();
         self.give_up_what_was_kept()?;
+        self.wait_begins();
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.kept_count(Delivery::Push) > 0;
         let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
@@ -92,26 +95,30 @@ impl Worker {
         // It was woken to accept, and has events of its own: their handlers can take long, so what it
         // was woken for comes first.
         self.trylock()?;
+        self.wait_begins();
         Ok(events + self.wait_and_sort(0)?)
     }
 
     fn wait_and_sort(&self, timeout_ms: i32) -> Result<usize> {
         self.acceptor.begin_turn(self.batch());
+        let mut bell_rang = false;
         let mut guard_ticked = false;
         let mut listeners_ready = false;
         let arrived = self.reactor.wait(timeout_ms, &self.remote().posted, |source| match source {
-            Source::Bell => {}
+            Source::Bell => bell_rang = true,
             Source::Guard => guard_ticked = true,
             Source::Listeners => listeners_ready = true,
             Source::Listener(place) => self.acceptor.set_ready(place),
             Source::Queue => self.passing.set_queue_ready(),
         });
+        self.wait_ends();
         self.has_woken.set(false);
         if self.conduct.get().willing {
             self.set_state(State::Busy);
         }
         if self.my_slot().take_asked() {
             self.conduct.change(|own| own.asked = Some(Asked::ByBell));
+            self.note_asked();
         }
         self.my_slot().queue.clear_stuck();
         let arrived = arrived.inspect_err(|error| {
@@ -133,20 +140,17 @@ impl Worker {
             self.arming.find_ready(|number| self.acceptor.set_ready(number))?;
         }
         let listeners = self.acceptor.ready_count();
-        self.woken_by_listener.set(self.woken_by_listener.get() || listeners > 0);
+        self.note_wake_up(Causes {
+            listener: listeners > 0,
+            event: arrived.host > 0,
+            bell: bell_rang,
+            guard: guard_ticked,
+        });
         if self.herd.is_coordinated() {
             self.mind_guard(guard_ticked)?;
             self.look_at_queues()?;
         }
         Ok(arrived.host + listeners)
-    }
-
-    /// A wake-up by a listener is wasted unless a connection was accepted in its turn.
-    pub(super) fn end_last_turn(&self) {
-        if self.woken_by_listener.replace(false) && self.accepted_in_turn.get() == 0 {
-            count(&self.counters().wasted_wakeups, 1);
-        }
-        self.accepted_in_turn.set(0);
     }
 
     /// The host's timeout, or less if a timer or a time of the library's own comes first.
@@ -160,7 +164,7 @@ impl Worker {
             _ if timeout_ms == 0 => 0,
             None => timeout_ms,
             Some(deadline_us) => {
-                let until_ms = timeout_until_ms(deadline_us, now_us());
+                let until_ms = timeout_until_ms(deadline_us, self.wait_began_us());
                 if timeout_ms < 0 { until_ms } else { timeout_ms.min(until_ms) }
             }
         }
@@ -199,8 +203,7 @@ impl Worker {
 
     fn mind_guard(&self, ticked: bool) -> Result<()> {
         let Herd { guard, region, .. } = &*self.herd;
-        let now_us = now_us();
-        self.turn_began_us.set(now_us);
+        let now_us = self.turn_began_us.get();
         if ticked && guard.take_tick(&region.guard, now_us)? {
             count(&self.counters().guard_ticks, 1);
             self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
@@ -258,8 +261,11 @@ impl Worker {
         match self.acceptor.accept_one(&self.arming, self.counters(), eligible) {
             Ok(accepted) => {
                 count(&self.counters().accepted, 1);
+                self.note_accept_time();
                 self.note_accept(accepted.place);
                 self.note_arrival(accepted.place);
+                let fd = accepted.connection.fd.as_raw_fd();
+                probes::accept(self.slot, accepted.place, fd, self.my_slot().open());
                 Ok(Some(accepted))
             }
             Err(NoConnection::Empty) => Ok(None),

@@ -46,6 +46,12 @@ static void null_herd(void)
     REFUSED(herd_free_slots(NULL));
     REFUSED(herd_stats_worker(NULL, 0, &stats));
     REFUSED(herd_stats_total(NULL, &stats));
+    REFUSED(herd_stats_histogram(NULL, 0, 0, NULL));
+    REFUSED(herd_stats_text(NULL, text, sizeof text));
+    REFUSED(herd_open(NULL, NULL));
+    REFUSED(herd_open("web", NULL));
+    REFUSED(herd_is_alive(NULL));
+    REFUSED(herd_slots(NULL));
     REFUSED(herd_worker_create(NULL, 0, &worker));
     CHECK(worker == (struct herd_worker *)&calls);
     CHECK(strcmp(text, "as before") == 0);

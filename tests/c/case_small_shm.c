@@ -5,6 +5,19 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+static int files_in_shm(void)
+{
+    int files = 0;
+    struct dirent *entry;
+    DIR *folder = opendir("/dev/shm");
+    CHECK(folder != NULL);
+    while ((entry = readdir(folder)) != NULL) {
+        files += entry->d_name[0] != '.';
+    }
+    closedir(folder);
+    return files;
+}
+
 int main(void)
 {
     test_begin(50);
@@ -15,6 +28,11 @@ int main(void)
     struct herd_config config = HERD_CONFIG_INIT;
     config.max_workers = 64;
     struct herd *herd;
+    /* One with a name is a file there: refused, and nothing is left of it. */
+    config.name = "small";
+    CHECK_CODE(herd_create(&config, &herd), -ENOMEM);
+    CHECK_EQ(files_in_shm(), 0);
+    config.name = NULL;
     int code = herd_create(&config, &herd);
     if (code == -ENOMEM) {
         test_exit(0);

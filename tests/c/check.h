@@ -308,6 +308,46 @@ CHECK_HELPER struct herd_stats total_stats(const struct herd *herd)
     return stats;
 }
 
+/* Whether a herd's figures add up: each connection that was opened is open, was closed, or ended with
+ * its worker; and the slots' figures are the sums. So it is as soon as nobody is in the middle of
+ * counting. */
+CHECK_HELPER int counters_add_up(const struct herd *herd)
+{
+    struct herd_stats total, sum, one;
+    memset(&total, 0, sizeof total);
+    memset(&sum, 0, sizeof sum);
+    memset(&one, 0, sizeof one);
+    one.size = total.size = sizeof total;
+    if (herd_stats_total(herd, &total) != 0) {
+        return 0;
+    }
+    for (int slot = 0; slot < (int)total.slots; slot++) {
+        if (herd_stats_worker(herd, slot, &one) != 0 ||
+            one.opened - one.closed - one.lost != one.connections_open ||
+            one.turns < one.wakeups) {
+            return 0;
+        }
+        sum.accepted += one.accepted;
+        sum.opened += one.opened;
+        sum.connections_open += one.connections_open;
+    }
+    return sum.accepted == total.accepted && sum.opened == total.opened &&
+           sum.connections_open == total.connections_open &&
+           total.backoffs == total.backoffs_emfile + total.backoffs_enfile + total.backoffs_enobufs +
+                                 total.backoffs_enomem + total.backoffs_other;
+}
+
+CHECK_HELPER int check_destroy(struct herd *herd)
+{
+    if (herd != NULL) {
+        WAIT_UNTIL(counters_add_up(herd), 10000);
+    }
+    return herd_destroy(herd);
+}
+
+/* Every test that gives a herd back checks that its figures add up. */
+#define herd_destroy(herd) check_destroy(herd)
+
 /* --- Clients ----------------------------------------------------------------------------- */
 
 /* The listener's address, as connect_to takes it. Valid until 16 more were asked for. */
@@ -323,6 +363,9 @@ CHECK_HELPER const char *address_of(const struct herd *herd, int listener)
     }
     return buffer;
 }
+
+/* Connections that this process and its children made; in shared memory, or NULL: not counted. */
+static unsigned *check_connections;
 
 /* A blocking client, whose reads and writes fail after 10 s, or a negated errno. */
 CHECK_HELPER int connect_try(const char *address)
@@ -378,6 +421,9 @@ CHECK_HELPER int connect_try(const char *address)
         int code = -errno;
         close(fd);
         return code;
+    }
+    if (check_connections != NULL) {
+        SHARED_ADD(*check_connections, 1u);
     }
     return fd;
 }

@@ -39,6 +39,7 @@ static void check_every_call(struct herd_worker *worker, int code, struct herd_e
     CHECK_CODE(herd_conn_opened(worker), code);
     CHECK_CODE(herd_conn_closed(worker), code);
     CHECK_CODE(herd_set_load(worker, 1), code);
+    CHECK_CODE(herd_request_done(worker), code);
     CHECK_CODE(herd_trylock(worker), code);
     CHECK_CODE(herd_unlock(worker), code);
     CHECK_CODE(herd_enable_accept(worker), code);

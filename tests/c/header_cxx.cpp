@@ -35,7 +35,8 @@ int main()
 
     herd_config config = HERD_CONFIG_INIT;
     config.max_workers = 2;
-    config.name = "cxx";
+    std::string name = "cxx-" + std::to_string(getpid());
+    config.name = name.c_str();
     config.log_data = &server;
     config.log = [](void *log_data, int level, const char *message) {
         static_cast<Server *>(log_data)->log += std::to_string(level) + " " + message + "\n";

@@ -117,7 +117,7 @@ impl Worker {
         let herd = &self.herd;
         assert!(self.gate.release(&herd.lock));
         let idle = self.neighbours.least_idle(&herd.slots);
-        idle.is_some_and(|(slot, _)| herd.slots[usize::from(slot)].ask())
+        idle.is_some_and(|(slot, _)| herd.slots[usize::from(slot)].ask(0))
     }
 }
 

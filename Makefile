@@ -6,6 +6,7 @@
 PREFIX     ?= /usr/local
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
+BINDIR     ?= $(PREFIX)/bin
 DESTDIR    ?=
 CFLAGS     ?= -O2 -g
 CXXFLAGS   ?= -O2 -g
@@ -30,9 +31,9 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples demo bench-promises check-slow test test-tools header header-check install uninstall clean help FORCE
+.PHONY: all lib examples herdtop demo bench-promises bench-counting check-slow test test-tools header header-check install install-lib install-herdtop uninstall clean help FORCE
 
-all: lib examples ## build the libraries and the examples into build/
+all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
 
 # --- The libraries ---------------------------------------------------------------------------
@@ -92,8 +93,18 @@ $(BUILD)/examples/%: c_examples/%.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -std=gnu++17 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS)
 
-demo: all ## run the demonstration of the examples
+demo: lib examples ## run the demonstration of the examples
 	c_examples/demo.sh $(BUILD)/examples
+
+# --- herdtop ---------------------------------------------------------------------------------
+
+# In a folder of its own: it links the library as Rust code, and cargo would write that one's shared
+# library over the one made above.
+herdtop: $(BUILD)/herdtop ## build herdtop, the live view
+$(BUILD)/herdtop: $(SOURCES) herdtop/Cargo.toml $(wildcard herdtop/src/*.rs)
+	@mkdir -p $(BUILD)
+	$(CARGO) build --locked -p herdtop --profile tool --target-dir $(BUILD)/herdtop-target
+	$(INSTALL) -m 755 $(BUILD)/herdtop-target/$(CARGO_BUILD_TARGET:%=%/)tool/herdtop $@
 
 # --- The header ------------------------------------------------------------------------------
 
@@ -144,7 +155,7 @@ $(BUILD)/tests/%: tests/c/%.cpp
 $(BUILD)/stage.flags: $(LIBS) include/herd.h include/herd.hpp pkgconfig/herd.pc.in \
 		$(wildcard cmake/*.in) Makefile | test-tools
 	rm -rf $(STAGE)
-	$(MAKE) install DESTDIR=$(STAGE) PREFIX=/usr LIBDIR=/usr/lib INCLUDEDIR=/usr/include
+	$(MAKE) install-lib DESTDIR=$(STAGE) PREFIX=/usr LIBDIR=/usr/lib INCLUDEDIR=/usr/include
 	if command -v $(PKG_CONFIG) >/dev/null; then \
 		PKG_CONFIG_LIBDIR=$(STAGE)/usr/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$(STAGE) \
 		PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 $(PKG_CONFIG) --cflags --libs herd; \
@@ -160,37 +171,46 @@ $(BUILD)/hooks/$(SONAME): $(SOURCES)
 check-slow: ## run all tests, the long ones at full length
 	HERD_TEST_SLOW=1 $(MAKE) test
 
-# The tools that tests use, as command:package. Root gets the missing ones installed; without them
+# The tools that tests use, as command:package, or file:package. Root gets the missing ones installed; without them
 # the tests concerned are skipped.
 TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-config readelf:binutils \
+	tmux:tmux /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client \
 	cmake:cmake meson:meson ninja:ninja-build clang++:clang
 test-tools:
-	@mkdir -p $(BUILD); updated=; \
+	@mkdir -p $(BUILD); updated=; is_there() { command -v $$1 >/dev/null || test -e $$1; }; \
 	for tool in $(TOOLS); do \
 		command=$${tool%:*} package=$${tool#*:}; \
-		command -v $$command >/dev/null && continue; \
+		is_there $$command && continue; \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "test-tools: installing $$package"; \
 			{ [ "$$updated" ] || apt-get update; updated=yes; \
 			  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$package; \
 			} </dev/null >>$(BUILD)/test-tools.log 2>&1; \
 		fi; \
-		command -v $$command >/dev/null || echo "test-tools: no $$command (package $$package): its tests are skipped"; \
+		is_there $$command || echo "test-tools: no $$command (package $$package): its tests are skipped"; \
 	done
 
 # --- The benchmarks --------------------------------------------------------------------------
 
-BENCHES := $(addprefix $(BUILD)/bench/,raw_server clients lock arming memory burn.so libbare_lock.so)
+BENCHES := $(addprefix $(BUILD)/bench/,raw_server clients lock arming memory turn burn.so libbare_lock.so)
 BENCH_C  = $(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
 
-bench-promises: all $(BENCHES) ## measure what the library promises, beside the limits (QUICK=1: fewer rounds)
+bench-promises: lib examples $(BENCHES) ## measure what the library promises, beside the limits (QUICK=1: fewer rounds)
 	QUICK='$(QUICK)' bench/promises.sh $(BUILD)
 
+bench-counting: lib examples $(BUILD)/bench/turn $(BUILD)/uncounted/$(SONAME) ## measure what counting costs a short connection (ROUNDS=N)
+	ROUNDS='$(ROUNDS)' bench/counting.sh $(BUILD)
+
+$(BUILD)/uncounted/$(SONAME): $(SOURCES)
+	@mkdir -p $(@D)
+	$(CARGO) rustc --release --locked --lib --features uncounted --crate-type cdylib --target-dir $(BUILD)/uncounted-target
+	$(INSTALL) -m 755 $(BUILD)/uncounted-target/$(CARGO_BUILD_TARGET:%=%/)release/libherd.so $@
+
 $(BENCHES): include/herd.h $(wildcard bench/*.h)
-$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock: LINK = $(EXAMPLE_LIBS)
+$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn: LINK = $(EXAMPLE_LIBS)
 $(BUILD)/bench/lock: LINK += -L$(BUILD)/bench -lbare_lock -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/bench/lock: $(BUILD)/bench/libbare_lock.so
-$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock: $(BUILD)/$(REAL)
+$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn: $(BUILD)/$(REAL)
 
 $(BUILD)/bench/lib%.so: bench/%.c
 	@mkdir -p $(@D)
@@ -218,7 +238,13 @@ fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call pc_path,$(LIBDIR))|'
 	-e "s|@POINTER_BYTES@|$$(echo __SIZEOF_POINTER__ | $(CC) -E -P -)|" $(1) >'$(2)/$(notdir $(1:.in=))' && \
 	chmod 644 '$(2)/$(notdir $(1:.in=))'
 
-install: $(LIBS) ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR)
+install: install-lib install-herdtop ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR, BINDIR)
+
+install-herdtop: $(BUILD)/herdtop
+	$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
+	$(INSTALL) -m 755 $(BUILD)/herdtop '$(DESTDIR)$(BINDIR)/herdtop'
+
+install-lib: $(LIBS) ## install the library alone, which needs fewer crates
 	$(INSTALL) -d '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(INCLUDEDIR)'
 	$(INSTALL) -m 755 $(BUILD)/$(REAL) '$(DESTDIR)$(LIBDIR)/$(REAL)'
 	ln -sf $(REAL) '$(DESTDIR)$(LIBDIR)/$(SONAME)'
@@ -233,10 +259,10 @@ install: $(LIBS) ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR)
 uninstall: ## remove what install put there
 	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc cmake/herd/herdConfig.cmake \
 		cmake/herd/herdConfigVersion.cmake; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
-	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp'
+	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp' '$(DESTDIR)$(BINDIR)/herdtop'
 	for dir in '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(LIBDIR)/cmake' '$(DESTDIR)$(LIBDIR)' \
-		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(PREFIX)'; do \
-		case $$dir in /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local | /usr | /) continue ;; esac; \
+		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(PREFIX)'; do \
+		case $$dir in /usr/bin | /usr/local/bin | /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local | /usr | /) continue ;; esac; \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; \
 	done
 

@@ -8,10 +8,11 @@ trap 'rm -rf "$tmp"' EXIT
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 in_repo() { make -s -C "$root" BUILD="$build" "$@"; }
 
-# expect TREE LIBDIR INCLUDEDIR: the files and links below TREE, with the links' targets.
+# expect TREE LIBDIR INCLUDEDIR BINDIR: the files and links below TREE, with the links' targets.
 expect() {
     cat >"$tmp/want" <<END
 ./$3/herd.h
+./$4/herdtop
 ./$3/herd.hpp
 ./$2/libherd.a
 ./$2/libherd.so -> libherd.so.0
@@ -27,7 +28,7 @@ END
 
 tree=$tmp/tree
 in_repo install DESTDIR="$tree" PREFIX=/usr/local
-expect "$tree" usr/local/lib usr/local/include
+expect "$tree" usr/local/lib usr/local/include usr/local/bin
 grep -qx 'prefix=/usr/local' "$tree/usr/local/lib/pkgconfig/herd.pc"
 grep -qx 'libdir=${prefix}/lib' "$tree/usr/local/lib/pkgconfig/herd.pc"
 grep -qx "Version: $version" "$tree/usr/local/lib/pkgconfig/herd.pc"
@@ -35,7 +36,7 @@ if grep '@' "$tree/usr/local/lib/pkgconfig/herd.pc"; then exit 1; fi
 
 # A second installation over the first changes nothing; somebody else's file stays.
 in_repo install DESTDIR="$tree" PREFIX=/usr/local
-expect "$tree" usr/local/lib usr/local/include
+expect "$tree" usr/local/lib usr/local/include usr/local/bin
 touch "$tree/usr/local/lib/other"
 in_repo uninstall DESTDIR="$tree" PREFIX=/usr/local
 test "$(cd "$tree" && find . -not -type d)" = ./usr/local/lib/other
@@ -43,13 +44,13 @@ test ! -e "$tree/usr/local/include"
 
 # Where a distribution wants the library: not below the prefix, or not in lib.
 in_repo install DESTDIR="$tmp/multi" PREFIX=/opt/herd LIBDIR=/usr/lib/x86_64-linux-gnu
-expect "$tmp/multi" usr/lib/x86_64-linux-gnu opt/herd/include
+expect "$tmp/multi" usr/lib/x86_64-linux-gnu opt/herd/include opt/herd/bin
 grep -qx 'libdir=/usr/lib/x86_64-linux-gnu' "$tmp/multi/usr/lib/x86_64-linux-gnu/pkgconfig/herd.pc"
 in_repo uninstall DESTDIR="$tmp/multi" PREFIX=/opt/herd LIBDIR=/usr/lib/x86_64-linux-gnu
 test -z "$(find "$tmp/multi" -not -type d)"
 
 # Without DESTDIR, into a directory with a space in its name: the prefix goes as well.
 in_repo install PREFIX="$tmp/my prefix"
-expect "$tmp/my prefix" lib include
+expect "$tmp/my prefix" lib include bin
 in_repo uninstall PREFIX="$tmp/my prefix"
 test ! -e "$tmp/my prefix"

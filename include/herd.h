@@ -168,38 +168,33 @@ struct herd_timer;
 #define HERD_EREAPED (-5008)
 
 /**
- * The mode or the balance policy is known but not part of this version.
+ * `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another
+ * loop polls, a connection would wake every worker. Create the herd with HERD_MODE_MUTEX, or have
+ * the listeners in the loop's own epoll set with `herd_attach_epoll`.
  */
-#define HERD_EMODE (-5009)
-
-/**
- * `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another loop polls, a connection
- * would wake every worker. Create the herd with HERD_MODE_MUTEX, or have the listeners in the loop's
- * own epoll set with `herd_attach_epoll`.
- */
-#define HERD_ENESTED (-5010)
+#define HERD_ENESTED (-5009)
 
 /**
  * The call does not go with who waits for this worker. After `herd_worker_fd` or `herd_attach_epoll`
  * it is the host's loop, between `herd_prepare` and `herd_check`; otherwise `herd_run_once`.
  */
-#define HERD_EHOSTLOOP (-5011)
+#define HERD_EHOSTLOOP (-5010)
 
 /**
  * The herd's memory is laid out by another version of libherd than this one, so that it cannot be
  * read (`herd_open`).
  */
-#define HERD_EVERSION (-5012)
+#define HERD_EVERSION (-5011)
 
 /**
  * What is in the file of this name is not a herd's memory, or is damaged (`herd_open`).
  */
-#define HERD_EDAMAGED (-5013)
+#define HERD_EDAMAGED (-5012)
 
 /**
  * The herd was opened with `herd_open`: only calls that read its figures are possible.
  */
-#define HERD_EOBSERVER (-5014)
+#define HERD_EOBSERVER (-5013)
 
 /**
  * Interest and readiness: data to read, or a connection to accept.
@@ -1083,23 +1078,22 @@ int herd_event_mod(struct herd_worker *worker, struct herd_event *event, uint32_
  * while any other process has the file open, closing does not end the registration (epoll(7)).
  *
  * Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had
- * closed its descriptor before. -EBUSY: posted to another worker from outside, or in use
- * there: nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * closed its descriptor before. -EBUSY: posted to another worker from outside, or in use there:
+ * nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`.
+ * Thread: the worker's own. Since 0.1.
  */
-int herd_event_del(struct herd_worker *worker,
-                   struct herd_event *event);
+int herd_event_del(struct herd_worker *worker, struct herd_event *event);
 
 /**
  * Posts an initialised event to the worker's HERD_POSTED_EVENTS from any thread of its process, and
  * wakes the worker. Several posts before the handler runs are one. The event must not be
  * initialised or freed meanwhile, nor be added to or posted at another worker.
  *
- * Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL: NULL or not initialised.
- * Otherwise negative: as `herd_worker_slot`. Any thread of this process, and signal handlers.
- * Since 0.1.
+ * Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL:
+ * NULL or not initialised. Otherwise negative: as `herd_worker_slot`. Any thread of this process,
+ * and signal handlers. Since 0.1.
  */
-int herd_post_remote(struct herd_worker *worker,
-                     struct herd_event *event);
+int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
 
 /**
  * Makes a herd: shared memory for the workers' slots and the accept lock, and a descriptor for each
@@ -1108,17 +1102,16 @@ int herd_post_remote(struct herd_worker *worker,
  * defaults; it is copied.
  *
  * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
- * HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
- * HERD_EMODE: mode or balance not part of this version; -EADDRINUSE: a process of another herd of
- * this name lives; -ENOMEM: no (shared) memory; -EMFILE,
- * -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
- * madvise(2), eventfd(2) and timerfd_create(2), and with a name from open(2) of its file: -EPERM,
- * -ELOOP: it is not this user's. Keeps max_workers + 3 descriptors open, in
- * HERD_MODE_HANDOFF 3 * max_workers + 3, one more with a name, another with the first listener, and another
- * when connections are steered (`herd_is_steered`). Since 0.1.
+ * HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not
+ * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
+ * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
+ * errno values from memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and
+ * timerfd_create(2), and with a name from open(2) of its file: -EPERM, -ELOOP: it is not this
+ * user's. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one
+ * more with a name, another with the first listener, and another when connections are steered
+ * (`herd_is_steered`). Since 0.1.
  */
-int herd_create(const struct herd_config *config,
-                struct herd **herd);
+int herd_create(const struct herd_config *config, struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
@@ -1162,10 +1155,11 @@ int herd_is_steered(const struct herd *herd);
  * listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
  *
  * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
- * understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
- * process exists already and would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of
- * any process (all must have the same listeners there); other negated errno values from socket(2), bind(2),
- * listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
+ * understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
+ * -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
+ * HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
+ * negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
+ * -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
  */
 int herd_listen(struct herd *herd,
                 const char *address,
@@ -1247,17 +1241,18 @@ int herd_attach_epoll(struct herd_worker *worker,
                       uint64_t epoll_data);
 
 /**
- * Lets a loop that only takes descriptors to poll (libev, libevent, libuv) wait for the worker: the
- * returned one is readable when the worker has something to do. It is an epoll set of the
- * library's: the host only watches it for reading, level-triggered, and does not close it. The host
- * calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX and HERD_MODE_HANDOFF; every tick of
- * the guard wakes all idle workers, and epoll allows 500 workers at most. The other calls that
- * `herd_attach_epoll` rules out are ruled out here too.
+ * Lets a loop that only takes descriptors to poll (libev, libevent, libuv) wait for the worker:
+ * the returned one is readable when the worker has something to do. It is an epoll set of the
+ * library's: the host only watches it for reading, level-triggered, and does not close it. The
+ * host calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX and
+ * HERD_MODE_HANDOFF; every tick of the guard wakes all idle workers, and epoll allows 500 workers
+ * at most. The other calls that `herd_attach_epoll` rules out are ruled out here too.
  *
  * Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
- * HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the herd with HERD_MODE_MUTEX, or
- * use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise
- * negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the
+ * herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP:
+ * after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
+ * Since 0.1.
  */
 int herd_worker_fd(struct herd_worker *worker);
 
@@ -1356,20 +1351,21 @@ int herd_free_slots(struct herd *herd);
  * accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE,
  * HERD_MODE_REUSEPORT, HERD_MODE_SHARED, max_workers 1) the answer is 1 unless the worker steps back.
  *
- * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
- * compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
- * has just woken a less loaded worker, or the host has not taken all accepted connections; or
- * in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection. Negative:
- * as `herd_run_once`; then it is not held. Thread: the worker's own, not from a callback. nginx:
- * ngx_trylock_accept_mutex. Since 0.1.
+ * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where
+ * workers compete: over 7/8 of its connections are in use), out of descriptors or of epoll
+ * watches, draining, has just woken a less loaded worker, or the host has not taken all accepted
+ * connections; or in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can
+ * take a connection. Negative: as `herd_run_once`; then it is not held. Thread: the worker's own,
+ * not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
  */
 int herd_trylock(struct herd_worker *worker);
 
 /**
  * Gives the accept right up. The listeners stay armed until the next `herd_trylock` fails, as in
- * nginx; a worker that steps back or has much more load than an idle one disarms them now and wakes
- * another worker. In HERD_MODE_HANDOFF what was accepted is passed on then. To be called in every turn, whatever `herd_trylock` said; a worker that waits again
- * without it gives the right up then.
+ * nginx; a worker that steps back or has much more load than an idle one disarms them now and
+ * wakes another worker. In HERD_MODE_HANDOFF what was accepted is passed on then. To be called in
+ * every turn, whatever `herd_trylock` said; a worker that waits again without it gives the right
+ * up then.
  *
  * Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it
  * made no progress. Negative: as `herd_trylock`. Thread: the worker's own. nginx:
@@ -1619,16 +1615,13 @@ uint32_t herd_abi(void);
  * worker serves the listeners that the herd has now.
  *
  * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
- * one is; -EINVAL: NULL, or no such slot; -ESTALE: in
- * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this process
- * was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
- * negated errno values of listen(2).
- * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
- * process cannot use it (HERD_EFORKED). Since 0.1.
+ * one is; -EINVAL: NULL, or no such slot; -ESTALE: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where
+ * all workers must have the same listeners, this process was forked before they were changed;
+ * -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT negated errno
+ * values of listen(2). Thread: any; afterwards the worker belongs to one thread at a time. Fork: a
+ * child of this process cannot use it (HERD_EFORKED). Since 0.1.
  */
-int herd_worker_create(struct herd *herd,
-                       int slot,
-                       struct herd_worker **worker);
+int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
 
 /**
  * Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker

@@ -61,9 +61,11 @@ enum class errc : int {
     abi = HERD_EABI,
     no_slot = HERD_ENOSLOT,
     reaped = HERD_EREAPED,
-    mode = HERD_EMODE,
     nested = HERD_ENESTED,
-    host_loop = HERD_EHOSTLOOP
+    host_loop = HERD_EHOSTLOOP,
+    version = HERD_EVERSION,
+    damaged = HERD_EDAMAGED,
+    observer = HERD_EOBSERVER
 };
 
 namespace detail {

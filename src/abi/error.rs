@@ -23,19 +23,17 @@ pub const HERD_ENOSLOT: i32 = -5007;
 /// descriptor of the herd's memory, which ends the lock by which the others know that it lives
 /// (fcntl(2)). Destroy it and make a new one.
 pub const HERD_EREAPED: i32 = -5008;
-/// The mode or the balance policy is known but not part of this version.
-pub const HERD_EMODE: i32 = -5009;
-/// `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another loop polls, a connection
-/// would wake every worker. Create the herd with HERD_MODE_MUTEX, or have the listeners in the loop's
-/// own epoll set with `herd_attach_epoll`.
-pub const HERD_ENESTED: i32 = -5010;
+/// `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another
+/// loop polls, a connection would wake every worker. Create the herd with HERD_MODE_MUTEX, or have
+/// the listeners in the loop's own epoll set with `herd_attach_epoll`.
+pub const HERD_ENESTED: i32 = -5009;
 /// The call does not go with who waits for this worker. After `herd_worker_fd` or `herd_attach_epoll`
 /// it is the host's loop, between `herd_prepare` and `herd_check`; otherwise `herd_run_once`.
-pub const HERD_EHOSTLOOP: i32 = -5011;
+pub const HERD_EHOSTLOOP: i32 = -5010;
 /// The herd's memory is laid out by another version of libherd than this one, so that it cannot be
 /// read (`herd_open`).
-pub const HERD_EVERSION: i32 = -5012;
+pub const HERD_EVERSION: i32 = -5011;
 /// What is in the file of this name is not a herd's memory, or is damaged (`herd_open`).
-pub const HERD_EDAMAGED: i32 = -5013;
+pub const HERD_EDAMAGED: i32 = -5012;
 /// The herd was opened with `herd_open`: only calls that read its figures are possible.
-pub const HERD_EOBSERVER: i32 = -5014;
+pub const HERD_EOBSERVER: i32 = -5013;

@@ -58,8 +58,9 @@ pub extern "C" fn herd_event_mod(
 /// while any other process has the file open, closing does not end the registration (epoll(7)).
 ///
 /// Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had
-/// closed its descriptor before. -EBUSY: posted to another worker from outside, or in use
-/// there: nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// closed its descriptor before. -EBUSY: posted to another worker from outside, or in use there:
+/// nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`.
+/// Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_event_del(worker: *mut herd_worker, event: *mut herd_event) -> c_int {
     with_worker(worker, |worker| {
@@ -71,9 +72,9 @@ pub extern "C" fn herd_event_del(worker: *mut herd_worker, event: *mut herd_even
 /// wakes the worker. Several posts before the handler runs are one. The event must not be
 /// initialised or freed meanwhile, nor be added to or posted at another worker.
 ///
-/// Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL: NULL or not initialised.
-/// Otherwise negative: as `herd_worker_slot`. Any thread of this process, and signal handlers.
-/// Since 0.1.
+/// Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL:
+/// NULL or not initialised. Otherwise negative: as `herd_worker_slot`. Any thread of this process,
+/// and signal handlers. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_post_remote(worker: *mut herd_worker, event: *mut herd_event) -> c_int {
     with_worker(worker, |worker| Ok(usize::from(worker.post_remote(event)?)))

@@ -22,14 +22,14 @@ use std::ffi::{c_char, c_int, c_void};
 /// defaults; it is copied.
 ///
 /// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
-/// HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not possible, or members that this library does not know;
-/// HERD_EMODE: mode or balance not part of this version; -EADDRINUSE: a process of another herd of
-/// this name lives; -ENOMEM: no (shared) memory; -EMFILE,
-/// -ENFILE: no descriptors; other negated errno values from memfd_create(2), fallocate(2), mmap(2),
-/// madvise(2), eventfd(2) and timerfd_create(2), and with a name from open(2) of its file: -EPERM,
-/// -ELOOP: it is not this user's. Keeps max_workers + 3 descriptors open, in
-/// HERD_MODE_HANDOFF 3 * max_workers + 3, one more with a name, another with the first listener, and another
-/// when connections are steered (`herd_is_steered`). Since 0.1.
+/// HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not
+/// possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
+/// this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
+/// errno values from memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and
+/// timerfd_create(2), and with a name from open(2) of its file: -EPERM, -ELOOP: it is not this
+/// user's. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one
+/// more with a name, another with the first listener, and another when connections are steered
+/// (`herd_is_steered`). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
     let create = || -> Result<usize> {
@@ -92,10 +92,11 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
 ///
 /// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
-/// understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this
-/// process exists already and would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of
-/// any process (all must have the same listeners there); other negated errno values from socket(2), bind(2),
-/// listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
+/// understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
+/// -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
+/// HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
+/// negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
+/// -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
     herd: *mut herd,

@@ -35,17 +35,18 @@ pub extern "C" fn herd_attach_epoll(
     with_loop(worker, |worker| worker.attach(epfd, epoll_data).map(|()| 0))
 }
 
-/// Lets a loop that only takes descriptors to poll (libev, libevent, libuv) wait for the worker: the
-/// returned one is readable when the worker has something to do. It is an epoll set of the
-/// library's: the host only watches it for reading, level-triggered, and does not close it. The host
-/// calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX and HERD_MODE_HANDOFF; every tick of
-/// the guard wakes all idle workers, and epoll allows 500 workers at most. The other calls that
-/// `herd_attach_epoll` rules out are ruled out here too.
+/// Lets a loop that only takes descriptors to poll (libev, libevent, libuv) wait for the worker:
+/// the returned one is readable when the worker has something to do. It is an epoll set of the
+/// library's: the host only watches it for reading, level-triggered, and does not close it. The
+/// host calls `herd_prepare` before and `herd_check` after every wait. For HERD_MODE_MUTEX and
+/// HERD_MODE_HANDOFF; every tick of the guard wakes all idle workers, and epoll allows 500 workers
+/// at most. The other calls that `herd_attach_epoll` rules out are ruled out here too.
 ///
 /// Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
-/// HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the herd with HERD_MODE_MUTEX, or
-/// use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise
-/// negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the
+/// herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP:
+/// after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_fd(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| Ok(worker.nest()? as usize))

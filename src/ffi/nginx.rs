@@ -30,12 +30,12 @@ fn host_queue(queue: u32) -> Result<Queue> {
 /// accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE,
 /// HERD_MODE_REUSEPORT, HERD_MODE_SHARED, max_workers 1) the answer is 1 unless the worker steps back.
 ///
-/// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
-/// compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
-/// has just woken a less loaded worker, or the host has not taken all accepted connections; or
-/// in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection. Negative:
-/// as `herd_run_once`; then it is not held. Thread: the worker's own, not from a callback. nginx:
-/// ngx_trylock_accept_mutex. Since 0.1.
+/// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where
+/// workers compete: over 7/8 of its connections are in use), out of descriptors or of epoll
+/// watches, draining, has just woken a less loaded worker, or the host has not taken all accepted
+/// connections; or in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can
+/// take a connection. Negative: as `herd_run_once`; then it is not held. Thread: the worker's own,
+/// not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
     if quickly(worker, Worker::trylock_quickly) {
@@ -45,9 +45,10 @@ pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
 }
 
 /// Gives the accept right up. The listeners stay armed until the next `herd_trylock` fails, as in
-/// nginx; a worker that steps back or has much more load than an idle one disarms them now and wakes
-/// another worker. In HERD_MODE_HANDOFF what was accepted is passed on then. To be called in every turn, whatever `herd_trylock` said; a worker that waits again
-/// without it gives the right up then.
+/// nginx; a worker that steps back or has much more load than an idle one disarms them now and
+/// wakes another worker. In HERD_MODE_HANDOFF what was accepted is passed on then. To be called in
+/// every turn, whatever `herd_trylock` said; a worker that waits again without it gives the right
+/// up then.
 ///
 /// Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it
 /// made no progress. Negative: as `herd_trylock`. Thread: the worker's own. nginx:

@@ -21,12 +21,11 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// worker serves the listeners that the herd has now.
 ///
 /// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
-/// one is; -EINVAL: NULL, or no such slot; -ESTALE: in
-/// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this process
-/// was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT
-/// negated errno values of listen(2).
-/// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this
-/// process cannot use it (HERD_EFORKED). Since 0.1.
+/// one is; -EINVAL: NULL, or no such slot; -ESTALE: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where
+/// all workers must have the same listeners, this process was forked before they were changed;
+/// -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT negated errno
+/// values of listen(2). Thread: any; afterwards the worker belongs to one thread at a time. Fork: a
+/// child of this process cannot use it (HERD_EFORKED). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_create(
     herd: *mut herd,

@@ -20,8 +20,8 @@ impl Watch {
     }
 }
 
-/// An epoll set that the host's loop waits on. All events of the library have the same user data there, by
-/// which the host passes over them; which ones they are, the worker's own set tells.
+/// An epoll set that the host's loop waits on. All events of the library have the same user data
+/// there, by which the host passes over them; which ones they are, the worker's own set tells.
 #[derive(Clone, Copy)]
 struct HostSet {
     fd: RawFd,
@@ -41,9 +41,9 @@ pub struct Watches {
 }
 
 impl Watches {
-    /// To the worker's own set first: exclusive wake-ups go from one set to the next in the order of ADD and
-    /// end at the first that is waited on (ep_poll_callback in fs/eventpoll.c), the host's, so that its
-    /// worker's own knows by then.
+    /// To the worker's own set first: exclusive wake-ups go from one set to the next in the order
+    /// of ADD and end at the first that is waited on (ep_poll_callback in fs/eventpoll.c), the
+    /// host's, so that its worker's own knows by then.
     pub fn add(&self, own: &Epoll, fd: RawFd, events: u32, source: Source) -> Result<()> {
         let watch = Watch { fd, events, source };
         let mut watches = self.watches.borrow_mut();

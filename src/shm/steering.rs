@@ -144,8 +144,9 @@ impl Steering {
 /// ```
 ///
 /// What is counted in `steered` and not settled keeps a burst from going to one worker, which could
-/// not say so before it has run. The smaller of two is found by arithmetic, since the verifier follows
-/// every way through the loop: with a jump in it those double in each pass, and with 64 slots it gives up.
+/// not say so before it has run. The smaller of two is found by arithmetic, since the verifier
+/// follows every way through the loop: with a jump in it those double in each pass, and with 64
+/// slots it gives up.
 fn selector(map: &OwnedFd, slots: usize) -> Vec<Instruction> {
     const LOAD: u8 = 0x79; // to = *(u64 *)(from + offset)
     const LOAD_MAP_VALUE: u8 = 0x18; // to = address in the value of map `immediate`, two places long

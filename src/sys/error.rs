@@ -74,7 +74,6 @@ pub fn describe(code: i32) -> &'static CStr {
         abi::HERD_EABI => c"struct size not known: use the struct's initialiser",
         abi::HERD_ENOSLOT => c"every worker slot is taken",
         abi::HERD_EREAPED => c"slot was taken away: the worker was found dead",
-        abi::HERD_EMODE => c"mode or balance policy is not part of this version",
         abi::HERD_ENESTED => {
             c"this mode behind a polled descriptor: use HERD_MODE_MUTEX or herd_attach_epoll"
         }

@@ -38,8 +38,8 @@ const PLAIN: Conduct = Conduct {
     suspicion: Suspicion::NONE,
 };
 
-/// Where a worker's conduct is kept. All changes go through here, so that one load tells whether it still
-/// is what the last try found.
+/// Where a worker's conduct is kept. All changes go through here, so that one load tells whether it
+/// still is what the last try found.
 #[derive(Default)]
 pub struct ConductCell {
     conduct: Cell<Conduct>,

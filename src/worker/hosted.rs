@@ -70,8 +70,8 @@ impl Worker {
         if self.waits.get() == Waits::Itself { Ok(()) } else { Err(Error::HOST_LOOP) }
     }
 
-    /// The turn up to its wait. Returns for how long the host may wait at most; `i32::MAX`: as long as it
-    /// takes.
+    /// The turn up to its wait. Returns for how long the host may wait at most; `i32::MAX`: as long
+    /// as it takes.
     pub fn prepare(&self, timeout_ms: i32) -> Result<usize> {
         check_timeout(timeout_ms)?;
         if self.waits.get() == Waits::Itself {

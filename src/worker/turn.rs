@@ -159,7 +159,7 @@ impl Worker {
         let Conduct { suspicion, back_off_until_us, .. } = self.conduct.get();
         let next_look_us = suspicion.next_look_us(handover_delay_us);
         let own = [back_off_until_us, next_look_us, self.reactor.next_deadline_us()];
-        let earliest = own.into_iter().chain(self.passing.deadlines_us()).flatten().min();
+        let earliest = own.iter().chain(&self.passing.deadlines_us()).flatten().min().copied();
         match earliest {
             _ if timeout_ms == 0 => 0,
             None => timeout_ms,

@@ -18,7 +18,7 @@ int main()
 
     const std::error_code no_slot = libherd::errc::no_slot;
     CHECK(no_slot == libherd::to_error(HERD_ENOSLOT));
-    CHECK(no_slot != libherd::to_error(HERD_EMODE));
+    CHECK(no_slot != libherd::to_error(HERD_EREAPED));
     CHECK(no_slot.message() == herd_strerror(HERD_ENOSLOT));
     CHECK(no_slot.default_error_condition().category() == libherd::category());
     for (int code : {0, 1, INT32_MAX}) {

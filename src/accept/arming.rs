@@ -148,10 +148,6 @@ impl Arming {
         Ok(true)
     }
 
-    pub fn is_armed(&self) -> bool {
-        self.armed.get()
-    }
-
     fn arm_each(&self, reactor: &Reactor) -> Result<()> {
         for armable in self.usable() {
             if let Err(error) = self.watch(reactor, armable) {

@@ -130,12 +130,15 @@ pub fn with_any_herd(
 }
 
 /// What a call does when nothing is unusual: a few loads and a compare-and-swap, which cannot panic and
-/// leave errno alone, so that it needs no fence. False: nothing was done, and the call is made in full.
-#[inline]
-pub fn quickly(worker: *mut abi::herd_worker, body: impl FnOnce(&Worker) -> bool) -> bool {
-    handle_ref(worker)
-        .and_then(WorkerHandle::worker)
-        .is_ok_and(|worker| worker.is_of_this_process() && !worker.is_in_loop() && body(worker))
+/// leave errno alone, so that it needs no fence. None: nothing was done, and the call is made in full.
+#[inline(always)]
+pub fn quickly(
+    worker: *mut abi::herd_worker,
+    body: impl FnOnce(&Worker) -> Option<bool>,
+) -> Option<c_int> {
+    let worker = handle_ref(worker).and_then(WorkerHandle::worker).ok()?;
+    let may_run = worker.is_of_this_process() && !worker.is_in_loop();
+    if may_run { body(worker).map(c_int::from) } else { None }
 }
 
 /// The body of an export that works on a worker of the calling process.

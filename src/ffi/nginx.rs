@@ -38,9 +38,11 @@ fn host_queue(queue: u32) -> Result<Queue> {
 /// not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
-    if quickly(worker, Worker::trylock_quickly) {
-        return 1;
-    }
+    quickly(worker, Worker::trylock_quickly).unwrap_or_else(|| trylock_in_full(worker))
+}
+
+#[inline(never)]
+extern "C" fn trylock_in_full(worker: *mut herd_worker) -> c_int {
     with_loop(worker, |worker| Ok(usize::from(worker.trylock()?)))
 }
 
@@ -55,9 +57,11 @@ pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
 /// ngx_shmtx_unlock. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_unlock(worker: *mut herd_worker) -> c_int {
-    if quickly(worker, Worker::unlock_quickly) {
-        return 1;
-    }
+    quickly(worker, Worker::unlock_quickly).unwrap_or_else(|| unlock_in_full(worker))
+}
+
+#[inline(never)]
+extern "C" fn unlock_in_full(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| Ok(usize::from(worker.unlock()?)))
 }
 

@@ -141,17 +141,15 @@ impl Worker {
     }
 
     /// To be called whenever the right was given up, or found to be taken away. Without a wait since
-    /// it was acquired, there is nothing to record.
+    /// it was acquired, there is nothing to record. Returns what it is told.
     #[inline(always)]
-    pub(super) fn note_release(&self, was_held: bool) {
+    pub(super) fn note_release(&self, was_held: bool) -> bool {
         let since_us = self.account.right_since_us.get();
-        if since_us != 0 {
-            self.record_release(since_us, was_held);
-        }
+        if since_us == 0 { was_held } else { self.record_release(since_us, was_held) }
     }
 
     #[inline(never)]
-    fn record_release(&self, since_us: u64, was_held: bool) {
+    fn record_release(&self, since_us: u64, was_held: bool) -> bool {
         self.account.right_since_us.set(0);
         self.my_slot().now.right_since_us.store(0, Relaxed);
         if was_held {
@@ -159,6 +157,7 @@ impl Worker {
             self.times.right_held.record(held_us);
             probes::release(self.slot, held_us);
         }
+        was_held
     }
 
     /// Another worker asked this one to accept.

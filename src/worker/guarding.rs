@@ -128,7 +128,7 @@ impl Worker {
             self.note_handed_over();
         }
         if self.herd.is_coordinated() && self.arming.connection_waits()? {
-            self.arming.disarm(&self.reactor)?;
+            self.disarm()?;
             self.arm()?;
             self.note_useful();
             count(&self.counters().blind_accepts, 1);

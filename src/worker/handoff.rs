@@ -91,11 +91,6 @@ impl Passing {
         self.queue_ready.get()
     }
 
-    /// Whether the next try has more to do than to take the right.
-    pub fn waits_for_time(&self) -> bool {
-        self.queue_paused_until_us.get().is_some()
-    }
-
     /// Times of its own at which the worker has to look again.
     pub fn deadlines_us(&self) -> [Option<u64>; 3] {
         let paused_until_us = self.queue_paused_until_us.get();

@@ -52,7 +52,7 @@ impl Worker {
                     own.competes = false;
                 });
                 self.release();
-                self.arming.disarm(&self.reactor)?;
+                self.disarm()?;
                 self.wake(slot);
             }
         } else {

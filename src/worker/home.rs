@@ -28,6 +28,11 @@ impl Worker {
         Ok(())
     }
 
+    pub(super) fn disarm(&self) -> Result<()> {
+        self.conduct.look_closer();
+        self.arming.disarm(&self.reactor)
+    }
+
     /// This worker is at the end of the wait queues of its own members now.
     pub(super) fn come_home(&self) {
         let Herd { region, bells, group_size, .. } = &*self.herd;

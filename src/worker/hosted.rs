@@ -56,6 +56,7 @@ impl Worker {
     /// nested, it could not be made anew when a stale event needs that (`Reactor::rebuild`), since the
     /// host's loop knows it.
     fn leave_waiting_to_host(&self) -> Result<()> {
+        self.conduct.look_closer();
         if self.reactor.has_events() {
             return Err(Error::BUSY);
         }

@@ -42,7 +42,6 @@ impl Worker {
 
     fn pause_queue(&self, us: u64) -> Result<()> {
         self.passing.queue_paused_until_us.set(Some(now_us() + us));
-        self.conduct.look_closer();
         self.leave_queue()
     }
 

@@ -3,6 +3,7 @@
 
 use super::Worker;
 use super::conduct::Conduct;
+use super::hosted::Waits;
 use crate::accept::balance::{self, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::listener::Delivery;
@@ -43,14 +44,12 @@ impl Worker {
         if stance == Stance::Skip && overruled { Stance::Compete } else { stance }
     }
 
-    /// The usual try, in which the lock alone decides. False: `trylock` has to look closer.
+    /// The usual try, in which the lock alone decides. None: `trylock` has to look closer.
     #[inline(always)]
-    pub fn trylock_quickly(&self) -> bool {
-        let Some(gate) = &self.gate else { return false };
+    pub fn trylock_quickly(&self) -> Option<bool> {
+        let gate = self.gate.as_ref()?;
         let slot = self.my_slot();
         let acquired = self.conduct.is_plain()
-            && self.arming.is_armed()
-            && !self.acceptor.has_kept()
             && !gate.has_acquired()
             && self.remote().requests.load(Relaxed) == 0
             && slot.claim() == self.claim
@@ -59,18 +58,19 @@ impl Worker {
             count(&slot.counters.acquisitions, 1);
             probes::acquire(self.slot);
         }
-        acquired
+        acquired.then_some(true)
     }
 
-    /// The usual unlock, of a worker that has nothing to run. False: `unlock` has to look closer.
-    #[inline]
-    pub fn unlock_quickly(&self) -> bool {
-        self.conduct.is_plain() && !self.has_handlers_to_run() && self.release()
+    /// The usual unlock, of a worker that has nothing to run. None: `unlock` has to look closer.
+    #[inline(always)]
+    pub fn unlock_quickly(&self) -> Option<bool> {
+        let is_usual = self.conduct.is_plain() && !self.has_events_to_run();
+        is_usual.then(|| self.release())
     }
 
     /// Tries for the accept right, and arms or disarms the listeners accordingly. True: held.
     pub fn trylock(&self) -> Result<bool> {
-        if self.trylock_quickly() {
+        if self.trylock_quickly().is_some() {
             return Ok(true);
         }
         self.check_slot()?;
@@ -103,7 +103,7 @@ impl Worker {
         }
         if self.only_accepts() && !self.can_give()? {
             self.conduct.change(|own| own.asked = None);
-            self.arming.disarm(&self.reactor)?;
+            self.disarm()?;
             return Ok(false);
         }
         if stance == Stance::Skip || yields {
@@ -115,7 +115,7 @@ impl Worker {
             None => true,
         };
         if !held {
-            self.arming.disarm(&self.reactor)?;
+            self.disarm()?;
             return Ok(false);
         }
         // Lock and registration are one step: without the listeners the right is not kept.
@@ -123,11 +123,17 @@ impl Worker {
             return self.cannot_watch(error);
         }
         match self.gate {
-            Some(_) if self.passing.waits_for_time() => {}
+            Some(_) if self.has_more_to_see_to() => {}
             Some(_) => self.conduct.look_over(),
             None => self.find_stranded()?,
         }
         Ok(true)
+    }
+
+    /// Whether the next try and unlock depend on more than this worker's conduct: connections to pass on
+    /// or to hand to the host, or a loop of the host's.
+    fn has_more_to_see_to(&self) -> bool {
+        self.herd.passes_on() || self.acceptor.has_kept() || self.waits.get() != Waits::Itself
     }
 
     /// epoll_ctl(2) can run out of memory or of watches. That must not stop the loop: the worker goes
@@ -176,16 +182,14 @@ impl Worker {
     #[inline(always)]
     pub(super) fn release(&self) -> bool {
         let Some(gate) = &self.gate else { return false };
-        let was_held = gate.release(&self.lock);
-        self.note_release(was_held);
-        was_held
+        self.note_release(gate.release(&self.lock))
     }
 
     /// Gives the accept right up, and sees to it that the right worker takes it. True: it was held
     /// until now.
     pub fn unlock(&self) -> Result<bool> {
-        if self.unlock_quickly() {
-            return Ok(true);
+        if let Some(was_held) = self.unlock_quickly() {
+            return Ok(was_held);
         }
         let was_held = self.release();
         self.pass_on()?;
@@ -230,7 +234,7 @@ impl Worker {
             self.leave_queue()?;
         }
         self.conduct.take(|own| &mut own.suspicion);
-        self.arming.disarm(&self.reactor)?;
+        self.disarm()?;
         if self.conduct.take(|own| &mut own.competes) {
             self.leave_to_others()?;
         }
@@ -243,7 +247,7 @@ impl Worker {
     }
 
     pub fn disable_accept(&self) -> Result<()> {
-        self.arming.disarm(&self.reactor)
+        self.disarm()
     }
 
     pub fn ready_listeners(&self) -> usize {

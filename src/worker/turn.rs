@@ -197,7 +197,12 @@ impl Worker {
             || self.accepted_in_turn.get() > 0
             || self.acceptor.has_kept()
             || self.passing.has_received()
-            || self.reactor.posted_count(Queue::Events) > 0
+            || self.has_events_to_run()
+    }
+
+    #[inline(always)]
+    pub(super) fn has_events_to_run(&self) -> bool {
+        self.reactor.posted_count(Queue::Events) > 0
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
 
@@ -278,6 +283,7 @@ impl Worker {
                 let slot = self.slot;
                 self.herd.log.error(format_args!("slot {slot}: accept from {name}: {error}"));
                 self.arming.give_up(&self.reactor, place);
+                self.conduct.look_closer();
                 self.come_home();
                 Err(error)
             }
@@ -292,6 +298,7 @@ impl Worker {
     }
 
     fn note_accept(&self, place: u16) {
+        self.conduct.look_closer();
         self.accepted_from.set(place);
         if self.accepted_in_turn.replace(self.accepted_in_turn.get() + 1) == 0 {
             // A mean over about the last eight turns that accepted.

@@ -141,12 +141,14 @@ impl Deref for Region {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fork::NO_OTHER_FORK;
     use nix::sys::wait::{WaitStatus, waitpid};
     use nix::unistd::{ForkResult, fork};
 
     /// The first test of all: two processes see the same memory.
     #[test]
     fn a_child_and_its_parent_share_the_region() {
+        let _alone = NO_OTHER_FORK.lock();
         let region = Region::new(None, Identity::new(3, 0, 0)).unwrap();
         let parents = region.lock.try_acquire(0).unwrap();
         // SAFETY: the child only touches atomics and ends with _exit.

@@ -85,6 +85,11 @@ fn map_page() -> Result<&'static AtomicU64> {
     Ok(page().expect("set by this thread or by the one that was first"))
 }
 
+/// Held by unit tests that fork and by those that a child of another test would disturb: it has copies
+/// of all descriptors for a moment.
+#[cfg(test)]
+pub static NO_OTHER_FORK: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,6 +98,7 @@ mod tests {
 
     #[test]
     fn a_child_and_its_child_differ_from_their_ancestors() {
+        let _alone = NO_OTHER_FORK.lock();
         let parent = ForkToken::current().unwrap();
         assert_eq!(ForkToken::current().unwrap().number(), parent.number());
         // SAFETY: the children only touch atomics and end with _exit.

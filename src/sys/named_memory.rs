@@ -161,6 +161,7 @@ impl Look {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fork::NO_OTHER_FORK;
     use nix::sys::wait::{WaitStatus, waitpid};
     use nix::unistd::{ForkResult, fork};
 
@@ -178,6 +179,7 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_once_and_goes_with_its_last_user() {
+        let _alone = NO_OTHER_FORK.lock();
         let place = place("once");
         assert_eq!(Look::open(&place).err(), Some(Error::NOT_FOUND));
         let (mapping, hold) = Hold::create(place.clone(), 4096).unwrap();
@@ -194,6 +196,7 @@ mod tests {
     /// the lock on, by its mapping alone, and a SIGKILL ends that.
     #[test]
     fn a_child_holds_the_name_on_until_it_ends_and_then_it_is_replaced() {
+        let _alone = NO_OTHER_FORK.lock();
         let place = place("child");
         let (mapping, hold) = Hold::create(place.clone(), 4096).unwrap();
         // SAFETY: the child makes system calls only, and waits to be killed.

@@ -63,6 +63,7 @@ fn set(file: &OwnedFd, command: i32, kind: i32, index: usize) -> Result<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::fork::NO_OTHER_FORK;
     use nix::sys::memfd::{MFdFlags, memfd_create};
     use nix::sys::wait::waitpid;
     use nix::unistd::{ForkResult, fork, pipe, read};
@@ -70,6 +71,7 @@ mod tests {
     /// The kernel behaviour that finding dead workers rests on.
     #[test]
     fn a_hold_ends_with_its_process_even_by_sigkill() {
+        let _alone = NO_OTHER_FORK.lock();
         let file = memfd_create(c"test", MFdFlags::MFD_CLOEXEC).unwrap();
         assert!(!is_held_by_another(&file, 3).unwrap());
         let (from_child, to_parent) = pipe().unwrap();

@@ -20,3 +20,17 @@ mod settings;
 mod shm;
 mod sys;
 mod worker;
+
+/// The library's decisions, for the simulator in bench/harness: it runs this very code. No part of
+/// the product; the C face is.
+#[doc(hidden)]
+pub mod policy {
+    pub use crate::accept::balance::{Balance, Cost, Stance, Standing, accept_disabled, stance};
+    pub use crate::accept::gate::Gate;
+    pub use crate::accept::neighbours::{Lookout, Neighbours};
+    pub use crate::accept::pace::Pace;
+    pub use crate::accept::protocol::{BeforeWait, Condition, go_idle, leaves_idle_unaware};
+    pub use crate::accept::suspicion::{Suspicion, Verdict};
+    pub use crate::shm::lock::AcceptLock;
+    pub use crate::shm::slot::{Slot, State};
+}

@@ -12,5 +12,6 @@ pub mod handoff;
 pub mod listener;
 pub mod listener_table;
 pub mod neighbours;
+pub mod pace;
 pub mod protocol;
 pub mod suspicion;

@@ -13,11 +13,6 @@ use crate::shm::slot::count;
 use crate::sys::clock::now_us;
 use crate::sys::{Result, probes};
 
-/// At a fast pace the guard is pulled in to so many times handover_delay. Each of its ticks moves the
-/// right to another worker, which at full rate costs more than it gains: 1.13 of the CPU that a
-/// connection takes with nginx's mutex instead of 1.09 (medians of 25 interleaved rounds).
-const FAST_PULL_IN_FACTOR: u64 = 4;
-
 impl Worker {
     pub(super) fn watch_guard(&self) -> Result<()> {
         if self.herd.is_coordinated() && !self.conduct.get().watches_guard {
@@ -51,12 +46,7 @@ impl Worker {
     }
 
     pub(super) fn pull_in_delay_us(&self) -> u64 {
-        let handover_delay_us = self.herd.settings.handover_delay_us;
-        if self.accepts_fast() {
-            FAST_PULL_IN_FACTOR * handover_delay_us
-        } else {
-            handover_delay_us
-        }
+        self.pace.pull_in_delay_us(self.herd.settings.handover_delay_us)
     }
 
     /// The handlers were quick, and this worker has the right again: a tick would wake another for
@@ -65,7 +55,7 @@ impl Worker {
     pub(super) fn push_guard_back(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
         match self.conduct.take(|own| &mut own.guard_pulled_in) {
-            Some(pulled_in) if !self.accepts_fast() => {
+            Some(pulled_in) if !self.pace.is_fast() => {
                 guard.push_back(&region.guard, pulled_in, now_us())
             }
             _ => Ok(()),

@@ -8,10 +8,6 @@ use crate::shm::slot::count;
 use crate::sys::clock::now_us;
 use crate::sys::{Result, probes};
 
-/// Below this mean time between the accepts of one worker, a wake-up more in each turn shows in the
-/// cost of a connection.
-const FAST_ACCEPT_GAP_US: u64 = 500;
-
 impl Worker {
     /// Wakes an idle worker to accept. In EXCLUSIVE, where those who are busy do not try before they
     /// wait, the guard has the first of them look for a connection that this one was woken for.
@@ -46,7 +42,7 @@ impl Worker {
         let (load, balance) = (self.my_slot().load(), &settings.balance);
         if self.gate.is_some() {
             let find = || self.neighbours.least_idle(region.slots());
-            if let Some(slot) = self.lookout.look(balance, load, self.handover_cost(), find) {
+            if let Some(slot) = self.lookout.look(balance, load, self.pace.handover_cost(), find) {
                 self.conduct.change(|own| {
                     own.has_yielded = true;
                     own.competes = false;
@@ -73,13 +69,5 @@ impl Worker {
             }
         }
         Ok(())
-    }
-
-    pub(super) fn handover_cost(&self) -> Cost {
-        if self.accepts_fast() { Cost::FastWakeUp } else { Cost::WakeUp }
-    }
-
-    pub(super) fn accepts_fast(&self) -> bool {
-        self.accept_gap_us.get() < FAST_ACCEPT_GAP_US
     }
 }

@@ -21,6 +21,7 @@ use crate::accept::arming::Arming;
 use crate::accept::balance::{self, Stance};
 use crate::accept::gate::Gate;
 use crate::accept::neighbours::{Lookout, Neighbours};
+use crate::accept::pace::Pace;
 use crate::herd::{Herd, Remote};
 use crate::reactor::remote::Posted;
 use crate::reactor::{Reactor, Source};
@@ -81,8 +82,7 @@ pub struct Worker {
     /// Has rung another worker since its last wait, which is on its way to try.
     has_woken: Cell<bool>,
     turn_began_us: Cell<u64>,
-    last_accept_us: Cell<u64>,
-    accept_gap_us: Cell<u64>,
+    pace: Pace,
     /// The place of the socket that it last accepted from.
     accepted_from: Cell<u16>,
     account: Account,
@@ -147,8 +147,7 @@ impl Worker {
             conduct: ConductCell::default(),
             has_woken: Cell::new(false),
             turn_began_us: Cell::new(now_us()),
-            last_accept_us: Cell::new(0),
-            accept_gap_us: Cell::new(1_000_000),
+            pace: Pace::default(),
             accepted_from: Cell::new(0),
             account: Account::default(),
             home: Home::default(),

@@ -301,11 +301,7 @@ impl Worker {
         self.conduct.look_closer();
         self.accepted_from.set(place);
         if self.accepted_in_turn.replace(self.accepted_in_turn.get() + 1) == 0 {
-            // A mean over about the last eight turns that accepted.
-            let now_us = self.turn_began_us.get();
-            let gap_us = now_us - self.last_accept_us.replace(now_us);
-            let mean_us = self.accept_gap_us.get();
-            self.accept_gap_us.set(mean_us - mean_us / 8 + gap_us.min(2_000) / 8);
+            self.pace.note_accept(self.turn_began_us.get());
         }
     }
 

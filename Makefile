@@ -31,7 +31,7 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples herdtop demo bench-promises bench-counting check-slow test test-tools header header-check install install-lib install-herdtop uninstall clean help FORCE
+.PHONY: all lib examples herdtop demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow test test-tools header header-check install install-lib install-herdtop uninstall clean help FORCE
 
 all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
@@ -192,11 +192,60 @@ test-tools:
 
 # --- The benchmarks --------------------------------------------------------------------------
 
-BENCHES := $(addprefix $(BUILD)/bench/,raw_server clients lock arming memory turn burn.so libbare_lock.so)
-BENCH_C  = $(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
+# bench/ holds small programs: what drives and looks, and parts of the library by themselves; bench/peers/ what libherd
+# is compared with; bench/harness/ the crate that runs them all, keeps the figures and makes the tables.
+BENCH      := $(BUILD)/harness-target/harness/herd-bench
+BENCH_C     = $(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu11 -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
+BENCHES    := $(addprefix $(BUILD)/bench/,clients lock arming memory turn burn.so libbare_lock.so)
+# A peer is built if its header is there, which `bench-tools` sees to.
+has         = $(wildcard $(addsuffix /$(1),/usr/include /usr/local/include))
+LIBRARIES   = $(if $(call has,event2/event.h),libevent) $(if $(call has,ev.h),libev) $(if $(call has,uv.h),libuv)
+PEERS       = $(BUILD)/peers/raw_server $(BUILD)/peers/timers_herd \
+	$(foreach library,$(LIBRARIES),$(BUILD)/peers/$(library)_server $(BUILD)/peers/timers_$(library))
+link_libevent := -levent_core
+link_libev    := -lev
+link_libuv    := -luv
+link_herd      = $(EXAMPLE_LIBS)
 
-bench-promises: lib examples $(BENCHES) ## measure what the library promises, beside the limits (QUICK=1: fewer rounds)
-	QUICK='$(QUICK)' bench/promises.sh $(BUILD)
+bench: bench-build ## measure libherd beside its peers into build/results.json, make docs/benchmarks.md of it
+	$(BENCH) run $(BUILD) $(BUILD)/results.json
+	$(BENCH) report $(BUILD)/results.json docs
+
+bench-quick: bench-build ## the same in under 5 minutes, into build/quick/
+	$(BENCH) run --quick $(BUILD) $(BUILD)/quick.json
+	$(BENCH) report $(BUILD)/quick.json $(BUILD)/quick
+
+bench-promises: bench-build ## measure what the library promises, beside the limits (QUICK=1: fewer rounds)
+	$(BENCH) promises $(if $(QUICK),--quick) $(BUILD) $(BUILD)/promises.json
+
+# The peers that there are is known only when the tools are there.
+bench-build: lib examples $(BENCHES) $(BENCH) | bench-tools
+	$(MAKE) bench-peers
+bench-peers: $(PEERS)
+
+BENCH_TOOLS := wrk:wrk strace:strace nginx:nginx perl:libnginx-mod-http-perl event.h:libevent-dev ev.h:libev-dev uv.h:libuv1-dev
+bench-tools:
+	@mkdir -p $(BUILD); updated=; \
+	for tool in $(BENCH_TOOLS); do \
+		what=$${tool%:*} package=$${tool#*:}; \
+		has() { case $$what in \
+			*.h) [ -e /usr/include/$$what ] || [ -e /usr/local/include/$$what ] ;; \
+			perl) [ -e /usr/lib/nginx/modules/ngx_http_perl_module.so ] ;; \
+			nginx) [ -x /usr/sbin/nginx ] || [ -x /usr/local/sbin/nginx ] ;; \
+			*) command -v $$what >/dev/null ;; esac; }; \
+		has && continue; \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "bench-tools: installing $$package"; \
+			{ [ "$$updated" ] || apt-get update; updated=yes; \
+			  DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $$package; \
+			} </dev/null >>$(BUILD)/bench-tools.log 2>&1; \
+		fi; \
+		has || echo "bench-tools: no $$package: what needs it is skipped"; \
+	done
+
+$(BENCH): $(SOURCES) bench/harness/Cargo.toml $(shell find bench/harness/src -name '*.rs')
+	$(CARGO) build --locked --package herd-bench --profile harness --target-dir $(BUILD)/harness-target
+	touch $@
 
 bench-counting: lib examples $(BUILD)/bench/turn $(BUILD)/uncounted/$(SONAME) ## measure what counting costs a short connection (ROUNDS=N)
 	ROUNDS='$(ROUNDS)' bench/counting.sh $(BUILD)
@@ -210,7 +259,7 @@ $(BENCHES): include/herd.h $(wildcard bench/*.h)
 $(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn: LINK = $(EXAMPLE_LIBS)
 $(BUILD)/bench/lock: LINK += -L$(BUILD)/bench -lbare_lock -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/bench/lock: $(BUILD)/bench/libbare_lock.so
-$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn: $(BUILD)/$(REAL)
+$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn $(BUILD)/peers/timers_herd: $(BUILD)/$(REAL)
 
 $(BUILD)/bench/lib%.so: bench/%.c
 	@mkdir -p $(@D)
@@ -221,6 +270,13 @@ $(BUILD)/bench/%.so: bench/%.c
 $(BUILD)/bench/%: bench/%.c
 	@mkdir -p $(@D)
 	$(BENCH_C) $< -o $@ $(LDFLAGS) $(LINK)
+
+$(BUILD)/peers/%_server: bench/peers/%_server.c $(wildcard bench/peers/*.h)
+	@mkdir -p $(@D)
+	$(BENCH_C) $< -o $@ $(LDFLAGS) $(link_$*)
+$(BUILD)/peers/timers_%: bench/peers/timers.c
+	@mkdir -p $(@D)
+	$(BENCH_C) -DFOR_$(shell echo $* | tr a-z A-Z) $< -o $@ $(LDFLAGS) $(link_$*)
 
 # --- Installation ----------------------------------------------------------------------------
 

@@ -422,6 +422,22 @@ static uint64_t header_value(const char *head, const char *name)
     return NEVER;
 }
 
+/* A server that names no slots but its processes: they get slots in the order in which they are seen. */
+static uint64_t slot_of_process(uint64_t pid)
+{
+    static uint64_t seen[SLOTS_MAX];
+    static size_t count;
+    if (pid == NEVER)
+        return NEVER;
+    for (size_t i = 0; i < count; i++)
+        if (seen[i] == pid)
+            return i;
+    if (count == SLOTS_MAX)
+        return NEVER;
+    seen[count] = pid;
+    return count++;
+}
+
 /* Takes bytes that were received at answer->head + head_bytes; false: this is not HTTP. */
 static bool take_head_bytes(struct answer *answer, size_t bytes)
 {
@@ -432,6 +448,8 @@ static bool take_head_bytes(struct answer *answer, size_t bytes)
         return answer->head_bytes < HEAD_MAX_BYTES;
     end[2] = '\0'; /* the body is not searched for headers */
     answer->slot = header_value(answer->head, "X-Herd-Slot");
+    if (answer->slot == NEVER)
+        answer->slot = slot_of_process(header_value(answer->head, "X-Herd-Pid"));
     answer->length_bytes = header_value(answer->head, "Content-Length");
     answer->body_bytes = answer->head_bytes - (size_t)(end + 4 - answer->head);
     answer->head_complete = true;

@@ -1,0 +1,254 @@
+//! Measuring: servers are started, driven from outside, and what comes out is kept. The small programs
+//! that drive and look are in bench/ and c_examples/load.c; here is only who is driven when.
+
+pub mod contender;
+mod parts;
+pub mod proc;
+mod steps;
+
+use crate::figures::{Machine, Results};
+use contender::{HERD, HERD_OTHERS, LIBRARIES, NGINX, Places, RAW, Server, VARIANTS};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Instant;
+
+/// How long and how often.
+#[derive(Clone, Copy)]
+pub struct Pace {
+    pub rounds: usize,
+    pub crash_rounds: usize,
+    pub short_rounds: usize,
+    pub short_s: f64,
+    pub rate_s: f64,
+    pub wait_ms: u32,
+    pub crash_ms: u32,
+    pub wakeups: u32,
+    pub idle_s: f64,
+    pub lock_rounds: u32,
+}
+
+pub const FULL: Pace = Pace {
+    rounds: 5,
+    crash_rounds: 5,
+    short_rounds: 7,
+    short_s: 0.4,
+    rate_s: 0.6,
+    wait_ms: 1500,
+    crash_ms: 300,
+    wakeups: 120,
+    idle_s: 5.0,
+    lock_rounds: 31,
+};
+
+pub const QUICK: Pace = Pace {
+    rounds: 3,
+    crash_rounds: 1,
+    short_rounds: 3,
+    short_s: 0.25,
+    rate_s: 0.4,
+    wait_ms: 700,
+    crash_ms: 300,
+    wakeups: 60,
+    idle_s: 2.0,
+    lock_rounds: 11,
+};
+
+/// Which part of it all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// What the library promises, and the peers that the promises name.
+    Promises,
+    /// All contenders.
+    All,
+}
+
+/// Where the crash rows set it, to keep them short; the default elsewhere.
+pub const CRASH_ACCEPT_DELAY_MS: u32 = 100;
+pub const WORKERS: usize = 4;
+pub const BURN_US: u32 = 500;
+pub const LISTENERS: [u32; 4] = [1, 16, 256, 1000];
+pub const GROWN: [usize; 4] = [1, 4, 16, 64];
+
+pub struct Bench {
+    places: Places,
+    pace: Pace,
+    extent: Extent,
+    results: Results,
+    servers: BTreeMap<String, Server>,
+    begun: Instant,
+}
+
+fn first_line(program: &str, argument: &str) -> String {
+    let output = Command::new(program).arg(argument).output();
+    let text = output.map(|o| [o.stdout, o.stderr].concat()).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().next().unwrap_or("none").to_owned()
+}
+
+impl Bench {
+    pub fn new(build: &Path, extent: Extent, pace: Pace) -> Result<Bench, String> {
+        let scratch = std::env::temp_dir().join(format!("herd-bench.{}", std::process::id()));
+        fs::create_dir_all(&scratch).map_err(|e| format!("{}: {e}", scratch.display()))?;
+        let build = build.canonicalize().map_err(|e| format!("{}: {e}", build.display()))?;
+        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
+        let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let machine = Machine {
+            cpu: model.unwrap_or("unknown").trim_start_matches(['\t', ' ', ':']).to_owned(),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            kernel: kernel.trim().to_owned(),
+            compiler: first_line("cc", "--version"),
+            nginx: contender::nginx()
+                .map_or("none".to_owned(), |path| first_line(&path.to_string_lossy(), "-v")),
+            load_average: [proc::load_average(), String::new()],
+            seconds: 0.0,
+        };
+        let settings = [
+            ("rounds", pace.rounds as f64),
+            ("crash_rounds", pace.crash_rounds as f64),
+            ("short_rounds", pace.short_rounds as f64),
+            ("lock_rounds", f64::from(pace.lock_rounds)),
+            ("idle_s", pace.idle_s),
+            ("workers", WORKERS as f64),
+        ];
+        let settings = settings.map(|(name, value)| (name.to_owned(), value)).into();
+        Ok(Bench {
+            places: Places { build, scratch },
+            pace,
+            extent,
+            results: Results { machine, settings, ..Results::default() },
+            servers: BTreeMap::new(),
+            begun: Instant::now(),
+        })
+    }
+
+    fn say(&self, what: &str) {
+        eprintln!("bench: {:4.0} s: {what}", self.begun.elapsed().as_secs_f64());
+    }
+
+    fn fail(&mut self, what: String) {
+        self.say(&format!("FAILED: {what}"));
+        self.results.failures.push(what);
+    }
+
+    /// `always`, and with all contenders `more` as well.
+    fn names(&self, always: &[&[&str]], more: &[&[&str]]) -> Vec<String> {
+        let more: &[&[&str]] = if self.extent == Extent::All { more } else { &[] };
+        let mut names: Vec<String> = Vec::new();
+        for name in always.iter().chain(more).copied().flatten() {
+            if !names.iter().any(|known| known == name) {
+                names.push((*name).to_owned());
+            }
+        }
+        names
+    }
+
+    fn start(&mut self, names: &[String], workers: usize, options: &[&str], env: &[(&str, &str)]) {
+        self.say(&format!("{} servers of {workers} workers", names.len()));
+        for name in names {
+            match contender::start(&self.places, name, workers, options, env) {
+                Ok(server) => {
+                    self.servers.insert(name.clone(), server);
+                }
+                Err(why) => {
+                    let line = format!("{name}: {why}");
+                    if !self.results.skipped.contains(&line) {
+                        self.say(&format!("skipped {line}"));
+                        self.results.skipped.push(line);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rounds in which those that were started take turns.
+    fn take_turns(
+        &mut self,
+        what: &str,
+        rounds: usize,
+        names: &[String],
+        mut step: impl FnMut(&mut Bench, &str, String, u32) -> Result<(), String>,
+    ) {
+        self.say(&format!("{what}, {rounds} rounds"));
+        for _ in 0..rounds {
+            for name in names {
+                let Some(server) = self.servers.get(name) else { continue };
+                let (address, master) = (server.address.clone(), server.master);
+                if let Err(why) = step(self, name, address, master) {
+                    self.fail(format!("{what}, {name}: {why}"));
+                }
+            }
+        }
+    }
+
+    /// Runs one of the small programs to its end.
+    fn run(&self, program: &str, arguments: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(self.places.program(program));
+        let output = command.args(arguments).stdin(Stdio::null()).output();
+        let Output { status, stdout, stderr } = output.map_err(|e| format!("{program}: {e}"))?;
+        let text = String::from_utf8_lossy(&stdout).into_owned();
+        if status.success() {
+            return Ok(text);
+        }
+        let said = String::from_utf8_lossy(&stderr);
+        let errors = text.lines().find(|line| line.contains("\"errors\"")).unwrap_or_default();
+        let said = said.lines().last().unwrap_or_default();
+        Err(format!("{program} {}: {status} {said} {}", arguments.join(" "), errors.trim()))
+    }
+
+    /// All of it.
+    pub fn measure(mut self) -> Results {
+        self.measure_parts();
+        let peers: &[&[&str]] = &[&RAW, &NGINX, &LIBRARIES, &HERD_OTHERS];
+
+        for idle in [8, 64] {
+            let names = self.names(&[&HERD, &["raw-exclusive", "raw-rotate"]], &[&RAW]);
+            self.start(&names, idle, &[], &[]);
+            self.measure_wakeups(idle, &names);
+            if idle == 64 {
+                self.measure_idle(idle);
+            }
+            self.servers.clear();
+        }
+        for idle in [4, 16] {
+            let names = self.names(&[&HERD], &[]);
+            self.start(&names, idle, &[], &[]);
+            self.measure_idle(idle);
+            self.servers.clear();
+        }
+
+        let main = self.names(&[&HERD, &["raw-rotate", "raw-exclusive", "raw-mutex"]], peers);
+        let with_variants: Vec<String> =
+            main.iter().cloned().chain(VARIANTS.map(str::to_owned)).collect();
+        self.start(&with_variants, WORKERS, &[], &[]);
+        self.measure_short("", &with_variants);
+        self.measure_hold(&main);
+        self.measure_stall(&main);
+        if self.extent == Extent::All {
+            self.measure_keep_alive(&main);
+            self.measure_latency(&main);
+            self.measure_system_calls(&main);
+            self.measure_memory(&main);
+        }
+        self.servers.clear();
+
+        let names = self.names(&[&HERD, &["raw-exclusive", "raw-mutex"]], &[&RAW]);
+        let burn = self.places.program("bench/burn.so").to_string_lossy().into_owned();
+        let burn_us = BURN_US.to_string();
+        self.start(&names, WORKERS, &[], &[("LD_PRELOAD", &burn), ("BURN_US", &burn_us)]);
+        self.measure_burn(&names);
+        self.servers.clear();
+
+        let names = self.names(&[&HERD, &["raw-exclusive"]], &[&RAW, &HERD_OTHERS]);
+        self.measure_crash(&names);
+        if self.extent == Extent::All {
+            self.measure_growth();
+        }
+        self.say("done");
+        self.results.machine.load_average[1] = proc::load_average();
+        self.results.machine.seconds = self.begun.elapsed().as_secs_f64();
+        let _ = fs::remove_dir_all(&self.places.scratch);
+        std::mem::take(&mut self.results)
+    }
+}

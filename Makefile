@@ -200,8 +200,8 @@ BENCHES    := $(addprefix $(BUILD)/bench/,clients lock arming memory turn burn.s
 # A peer is built if its header is there, which `bench-tools` sees to.
 has         = $(wildcard $(addsuffix /$(1),/usr/include /usr/local/include))
 LIBRARIES   = $(if $(call has,event2/event.h),libevent) $(if $(call has,ev.h),libev) $(if $(call has,uv.h),libuv)
-PEERS       = $(BUILD)/peers/raw_server $(BUILD)/peers/timers_herd \
-	$(foreach library,$(LIBRARIES),$(BUILD)/peers/$(library)_server $(BUILD)/peers/timers_$(library))
+LOOPS       = timers_herd events_herd events_raw $(foreach library,$(LIBRARIES),timers_$(library) events_$(library))
+PEERS       = $(addprefix $(BUILD)/peers/,raw_server $(addsuffix _server,$(LIBRARIES)) $(LOOPS))
 link_libevent := -levent_core
 link_libev    := -lev
 link_libuv    := -luv
@@ -223,7 +223,7 @@ bench-build: lib examples $(BENCHES) $(BENCH) | bench-tools
 	$(MAKE) bench-peers
 bench-peers: $(PEERS)
 
-BENCH_TOOLS := wrk:wrk strace:strace nginx:nginx perl:libnginx-mod-http-perl event.h:libevent-dev ev.h:libev-dev uv.h:libuv1-dev
+BENCH_TOOLS := wrk:wrk strace:strace valgrind:valgrind nginx:nginx perl:libnginx-mod-http-perl event.h:libevent-dev ev.h:libev-dev uv.h:libuv1-dev
 bench-tools:
 	@mkdir -p $(BUILD); updated=; \
 	for tool in $(BENCH_TOOLS); do \
@@ -259,7 +259,8 @@ $(BENCHES): include/herd.h $(wildcard bench/*.h)
 $(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn: LINK = $(EXAMPLE_LIBS)
 $(BUILD)/bench/lock: LINK += -L$(BUILD)/bench -lbare_lock -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/bench/lock: $(BUILD)/bench/libbare_lock.so
-$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn $(BUILD)/peers/timers_herd: $(BUILD)/$(REAL)
+$(BUILD)/bench/arming $(BUILD)/bench/memory $(BUILD)/bench/lock $(BUILD)/bench/turn: $(BUILD)/$(REAL)
+$(BUILD)/peers/timers_herd $(BUILD)/peers/events_herd: $(BUILD)/$(REAL) include/herd.h
 
 $(BUILD)/bench/lib%.so: bench/%.c
 	@mkdir -p $(@D)
@@ -275,6 +276,9 @@ $(BUILD)/peers/%_server: bench/peers/%_server.c $(wildcard bench/peers/*.h)
 	@mkdir -p $(@D)
 	$(BENCH_C) $< -o $@ $(LDFLAGS) $(link_$*)
 $(BUILD)/peers/timers_%: bench/peers/timers.c
+	@mkdir -p $(@D)
+	$(BENCH_C) -DFOR_$(shell echo $* | tr a-z A-Z) $< -o $@ $(LDFLAGS) $(link_$*)
+$(BUILD)/peers/events_%: bench/peers/events.c
 	@mkdir -p $(@D)
 	$(BENCH_C) -DFOR_$(shell echo $* | tr a-z A-Z) $< -o $@ $(LDFLAGS) $(link_$*)
 

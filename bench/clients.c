@@ -108,9 +108,12 @@ static void send_request(int fd, const char *text)
 static int open_connection(void)
 {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&server, sizeof server) != 0)
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&server, sizeof server) == 0)
+        return fd;
+    if (fd < 0 || errno != ECONNREFUSED)
         fail("connect");
-    return fd;
+    close(fd);
+    return -1; /* nobody listens: where the master accepts, it takes the listener along */
 }
 
 static int measure_wakeups(int count, int gap_us)
@@ -122,7 +125,8 @@ static int measure_wakeups(int count, int gap_us)
     usleep(SETTLE_US);
     const long before = worker_sleeps();
     for (int i = 0; i < count; i++) {
-        fds[i] = open_connection();
+        if ((fds[i] = open_connection()) < 0)
+            fail("connect");
         usleep((useconds_t)gap_us);
     }
     usleep(SETTLE_US);
@@ -203,7 +207,10 @@ static void start_client(struct client *client, bool slow, const char *slow_requ
     socklen_t bytes = sizeof own;
     client->slow = slow;
     client->from_us = now_us(); /* this program's own lateness is not the server's */
-    client->fd = open_connection();
+    if ((client->fd = open_connection()) < 0) {
+        client->is_done = true; /* and neither accepted nor answered */
+        return;
+    }
     getsockname(client->fd, (struct sockaddr *)&own, &bytes);
     client->port = own.sin_port;
     send_request(client->fd, slow ? slow_request

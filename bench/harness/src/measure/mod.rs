@@ -34,8 +34,8 @@ pub const FULL: Pace = Pace {
     crash_rounds: 5,
     short_rounds: 7,
     short_s: 0.4,
-    rate_s: 0.6,
-    wait_ms: 1500,
+    rate_s: 0.5,
+    wait_ms: 1200,
     crash_ms: 300,
     wakeups: 120,
     idle_s: 5.0,
@@ -43,12 +43,12 @@ pub const FULL: Pace = Pace {
 };
 
 pub const QUICK: Pace = Pace {
-    rounds: 3,
+    rounds: 2,
     crash_rounds: 1,
     short_rounds: 3,
-    short_s: 0.25,
+    short_s: 0.2,
     rate_s: 0.4,
-    wait_ms: 700,
+    wait_ms: 600,
     crash_ms: 300,
     wakeups: 60,
     idle_s: 2.0,
@@ -222,7 +222,7 @@ impl Bench {
         let with_variants: Vec<String> =
             main.iter().cloned().chain(VARIANTS.map(str::to_owned)).collect();
         self.start(&with_variants, WORKERS, &[], &[]);
-        self.measure_short("", &with_variants);
+        self.measure_short("", self.pace.short_rounds, &with_variants);
         self.measure_hold(&main);
         self.measure_stall(&main);
         if self.extent == Extent::All {
@@ -244,6 +244,7 @@ impl Bench {
         self.measure_crash(&names);
         if self.extent == Extent::All {
             self.measure_growth();
+            self.count_instructions();
         }
         self.say("done");
         self.results.machine.load_average[1] = proc::load_average();

@@ -1,6 +1,7 @@
 //! Parts of the library by themselves: lock, arming, memory, timers.
 
 use super::{Bench, LISTENERS};
+use std::process::Command;
 
 /// Who keeps timers. What is not installed was not built.
 const TIMERS: [&str; 4] = ["herd", "libevent", "libuv", "libev"];
@@ -24,6 +25,29 @@ impl Bench {
         match self.run(program, arguments) {
             Ok(text) => lines(&text).for_each(|(name, numbers)| keep(self, name, &numbers)),
             Err(why) => self.fail(why),
+        }
+    }
+
+    /// Counted by callgrind: they do not depend on the machine's mood.
+    pub(super) fn count_instructions(&mut self) {
+        self.say("instructions");
+        let output = Command::new("sh")
+            .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../instructions.sh"))
+            .arg(&self.places.build)
+            .output();
+        let counted = output.is_ok_and(|output| {
+            for line in String::from_utf8_lossy(&output.stdout).lines() {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                if let [figure, contender, count] = words[..]
+                    && let Ok(count) = count.parse()
+                {
+                    self.results.put(&format!("{figure}_instructions"), contender, count);
+                }
+            }
+            output.status.success()
+        });
+        if !counted {
+            self.results.skipped.push("instructions: valgrind is not installed".to_owned());
         }
     }
 

@@ -34,7 +34,7 @@ pub const FULL: Pace = Pace {
     crash_rounds: 5,
     short_rounds: 7,
     short_s: 0.4,
-    rate_s: 0.5,
+    rate_s: 1.0,
     wait_ms: 1200,
     crash_ms: 300,
     wakeups: 120,
@@ -47,7 +47,7 @@ pub const QUICK: Pace = Pace {
     crash_rounds: 1,
     short_rounds: 3,
     short_s: 0.2,
-    rate_s: 0.4,
+    rate_s: 0.6,
     wait_ms: 600,
     crash_ms: 300,
     wakeups: 60,
@@ -70,6 +70,51 @@ pub const WORKERS: usize = 4;
 pub const BURN_US: u32 = 500;
 pub const LISTENERS: [u32; 4] = [1, 16, 256, 1000];
 pub const GROWN: [usize; 4] = [1, 4, 16, 64];
+
+/// For what does not depend on how accepts are shared: one of each kind.
+const KEEPERS: [&str; 9] = [
+    "exclusive/spread",
+    "mutex/spread",
+    "reuseport/spread",
+    "raw-exclusive",
+    "raw-mutex",
+    "nginx-rotate",
+    "libevent-reuseport",
+    "libev-reuseport",
+    "libuv-reuseport",
+];
+
+/// For latency: every way of sharing accepts.
+const LATE: [&str; 16] = [
+    "exclusive/spread",
+    "mutex/spread",
+    "shared/pack",
+    "reuseport/spread",
+    "handoff/spread",
+    "raw-shared",
+    "raw-exclusive",
+    "raw-rotate",
+    "raw-mutex",
+    "raw-reuseport",
+    "raw-pass",
+    "nginx-mutex",
+    "nginx-rotate",
+    "nginx-reuseport",
+    "libevent-shared",
+    "libuv-shared",
+];
+
+/// In steps that grow the number of workers.
+const GROWERS: [&str; 8] = [
+    "exclusive/spread",
+    "mutex/spread",
+    "reuseport/spread",
+    "raw-shared",
+    "raw-exclusive",
+    "raw-rotate",
+    "raw-mutex",
+    "raw-reuseport",
+];
 
 pub struct Bench {
     places: Places,
@@ -218,18 +263,20 @@ impl Bench {
             self.servers.clear();
         }
 
-        let main = self.names(&[&HERD, &["raw-rotate", "raw-exclusive", "raw-mutex"]], peers);
-        let with_variants: Vec<String> =
-            main.iter().cloned().chain(VARIANTS.map(str::to_owned)).collect();
+        let promised: &[&str] = &["raw-rotate", "raw-exclusive", "raw-mutex"];
+        let main = self.names(&[&HERD, promised], peers);
+        let with_variants = self.names(&[&HERD, promised, &VARIANTS], peers);
         self.start(&with_variants, WORKERS, &[], &[]);
         self.measure_short("", self.pace.short_rounds, &with_variants);
         self.measure_hold(&main);
-        self.measure_stall(&main);
+        let more: &[&str] =
+            &["raw-reuseport", "raw-pass", "reuseport/spread", "handoff/spread", "nginx-mutex"];
+        let names = self.names(&[&HERD, promised], &[more]);
+        self.measure_stall(&names);
         if self.extent == Extent::All {
-            self.measure_keep_alive(&main);
-            self.measure_latency(&main);
+            self.measure_keep_alive(&KEEPERS.map(str::to_owned));
+            self.measure_latency(&LATE.map(str::to_owned));
             self.measure_system_calls(&main);
-            self.measure_memory(&main);
         }
         self.servers.clear();
 
@@ -244,6 +291,7 @@ impl Bench {
         self.measure_crash(&names);
         if self.extent == Extent::All {
             self.measure_growth();
+            self.measure_memory(&KEEPERS.map(str::to_owned));
             self.count_instructions();
         }
         self.say("done");

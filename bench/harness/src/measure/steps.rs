@@ -1,7 +1,7 @@
 //! The steps: what is done to each server, and which figures that gives.
 
 use super::contender::{self, nginx_can_block, signal};
-use super::{Bench, CRASH_ACCEPT_DELAY_MS, Extent, GROWN, WORKERS, proc};
+use super::{Bench, CRASH_ACCEPT_DELAY_MS, Extent, GROWERS, GROWN, WORKERS, proc};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -238,14 +238,16 @@ impl Bench {
     }
 
     pub(super) fn measure_latency(&mut self, names: &[String]) {
-        let seconds = self.pace.rate_s.to_string();
-        let cases: [(&str, &str, &[&str]); 4] = [
-            ("rate", "400", &[]),
-            ("fast", "4000", &[]),
-            ("slow20", "800", &["--slow-every", "50", "--slow-ms", "20"]),
-            ("slow200", "800", &["--slow-every", "100", "--slow-ms", "200"]),
+        let seconds = self.pace.rate_s;
+        // Half a second is enough where there are many.
+        let cases: [(&str, &str, f64, &[&str]); 4] = [
+            ("rate", "1000", 1.0, &[]),
+            ("fast", "4000", 0.5, &[]),
+            ("slow20", "2000", 0.5, &["--slow-every", "100", "--slow-ms", "20"]),
+            ("slow200", "1000", 1.0, &["--slow-every", "200", "--slow-ms", "200"]),
         ];
-        for (case, rate, options) in cases {
+        for (case, rate, share, options) in cases {
+            let seconds = (seconds * share).to_string();
             let names: Vec<String> = names
                 .iter()
                 .filter(|name| options.is_empty() || can_block(name))
@@ -306,39 +308,30 @@ impl Bench {
         });
     }
 
-    /// What 2000 idle connections add to the resident memory of a server, the host's objects included.
+    /// What 2000 idle connections add to the resident memory of a new server, the host's objects included.
     pub(super) fn measure_memory(&mut self, names: &[String]) {
-        self.take_turns("memory of idle connections", 1, names, |bench, name, address, pid| {
-            let count = 2000.0;
-            let before = proc::usage(pid).resident_bytes;
-            let mut command = Command::new(bench.places.program("examples/load"));
-            command.args(["--mode", "hold", "--count", "2000", "--seconds", "0.6", &address]);
-            let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
-            let mut child = child.map_err(|e| format!("load: {e}"))?;
-            sleep(Duration::from_millis(500));
-            let grown = proc::usage(pid).resident_bytes - before;
-            let _ = child.wait();
-            bench.results.put("idle_bytes", name, grown / count);
-            Ok(())
-        });
+        for _ in 0..self.pace.rounds {
+            self.start(names, WORKERS, &[], &[]);
+            self.take_turns("memory of idle connections", 1, names, |bench, name, address, pid| {
+                let before = proc::usage(pid).resident_bytes;
+                let mut command = Command::new(bench.places.program("examples/load"));
+                command.args(["--mode", "hold", "--count", "2000", "--seconds", "0.6", &address]);
+                let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
+                let mut child = child.map_err(|e| format!("load: {e}"))?;
+                sleep(Duration::from_millis(500));
+                let grown = proc::usage(pid).resident_bytes - before;
+                let _ = child.wait();
+                bench.results.put("idle_bytes", name, grown / 2000.0);
+                Ok(())
+            });
+            self.servers.clear();
+        }
     }
 
     /// The cost of a connection as workers grow.
     pub(super) fn measure_growth(&mut self) {
         debug_assert!(self.extent == Extent::All);
-        let names = [
-            "exclusive/spread",
-            "mutex/spread",
-            "reuseport/spread",
-            "raw-shared",
-            "raw-exclusive",
-            "raw-rotate",
-            "raw-mutex",
-            "raw-reuseport",
-            "nginx-mutex",
-            "nginx-rotate",
-        ];
-        let names = names.map(str::to_owned);
+        let names = GROWERS.map(str::to_owned);
         for workers in GROWN {
             self.start(&names, workers, &[], &[]);
             let rounds = self.pace.rounds;

@@ -55,8 +55,8 @@ pub const SECTIONS: [Section; 11] = [
     },
     Section {
         title: "Wake-ups",
-        text: "At 400 short connections a second: how often the server's processes went to sleep for a connection\n\
-               (voluntary context switches), all context switches, system calls (strace), accepts that found nothing;\n\
+        text: "At 1000 short connections a second: how often the server's processes went to sleep for a connection\n\
+               (voluntary context switches), all context switches, system calls (strace, at 400 a second), accepts that found nothing;\n\
                with 8 and 64 idle workers, the sleeps of a connection and its request.",
         columns: &[
             column("rate_sleeps", "sleeps", Less),
@@ -68,7 +68,7 @@ pub const SECTIONS: [Section; 11] = [
         ],
         plot: Some((
             0,
-            "Sleeps of a server for one connection, 400 a second, 4 workers",
+            "Sleeps of a server for one connection, 1000 a second, 4 workers",
             "less is better",
             false,
         )),
@@ -94,9 +94,9 @@ pub const SECTIONS: [Section; 11] = [
     },
     Section {
         title: "Latency, idle",
-        text: "A request at fixed times, 400 and 4000 a second, from the planned time to the full answer, in us.",
+        text: "A request at fixed times, 1000 and 4000 a second, from the planned time to the full answer, in us.",
         columns: &[
-            column("rate_p50_us", "400/s p50", Less),
+            column("rate_p50_us", "1000/s p50", Less),
             column("rate_p99_us", "p99", Less),
             column("rate_p999_us", "p99.9", Less),
             column("rate_worst_us", "worst", Less),
@@ -109,7 +109,7 @@ pub const SECTIONS: [Section; 11] = [
     },
     Section {
         title: "Latency while workers are blocked",
-        text: "800 a second; every 50th request blocks its worker for 20 ms, or every 100th for 200 ms. The others' latency,\n\
+        text: "2000 a second, and every 100th request blocks its worker for 20 ms; or 1000 a second, every 200th for 200 ms. The others' latency,\n\
                in us.",
         columns: &[
             column("slow20_p50_us", "20 ms: p50", Less),
@@ -123,7 +123,7 @@ pub const SECTIONS: [Section; 11] = [
         ],
         plot: Some((
             5,
-            "Latency, 99 %, while every 100th request blocks a worker for 200 ms",
+            "Latency, 99 %, while every 200th request blocks a worker for 200 ms",
             "us, logarithmic, less is better",
             true,
         )),

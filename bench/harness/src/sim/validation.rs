@@ -35,9 +35,9 @@ fn hold(scenario: Scenario) -> Scenario {
     Scenario { stay: Stay::Forever, arrivals: Arrivals::Even { gap: 200 * US }, ..scenario }
 }
 
-/// 400 short connections a second.
+/// 1000 short connections a second.
 fn rate(scenario: Scenario) -> Scenario {
-    Scenario { connections: 800, ..scenario }
+    Scenario { connections: 1_000, arrivals: Arrivals::Even { gap: 1_000 * US }, ..scenario }
 }
 
 /// Eight idle workers; a connection, and much later its request.

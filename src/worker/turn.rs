@@ -294,7 +294,7 @@ impl Worker {
     /// and looking for a second would be a system call for nothing.
     fn batch(&self) -> u32 {
         let settings = &self.herd.settings;
-        if settings.adapts_batch && !self.accepts_fast() { 1 } else { settings.accept_batch }
+        if settings.adapts_batch && !self.pace.is_fast() { 1 } else { settings.accept_batch }
     }
 
     fn note_accept(&self, place: u16) {

@@ -85,11 +85,22 @@ pub fn lines(path: &Path, title: &str, axes: [&str; 2], log: bool, lines: &[Line
     if points().next().is_none() {
         return Ok(());
     }
-    let root = SVGBackend::new(path, (800, 480)).into_drawing_area();
+    let root = SVGBackend::new(path, (900, 480)).into_drawing_area();
     root.fill(&WHITE)?;
-    let mut builder = ChartBuilder::on(&root);
-    builder.caption(title, (FONT, 18).into_font().color(&INK)).margin(12);
-    builder.x_label_area_size(44).y_label_area_size(70).right_y_label_area_size(8);
+    root.draw(&Text::new(title.to_owned(), (12, 10), (FONT, 18).into_font().color(&INK)))?;
+    let (plot, names) = root.margin(36, 0, 0, 0).split_horizontally(720);
+    for (number, line) in lines.iter().enumerate() {
+        let y = 20 + 24 * number as i32;
+        let key = PathElement::new(vec![(4, y), (26, y)], style(number));
+        names.draw(&key)?;
+        names.draw(&Text::new(
+            line.name.clone(),
+            (34, y - 7),
+            (FONT, 14).into_font().color(&INK),
+        ))?;
+    }
+    let mut builder = ChartBuilder::on(&plot);
+    builder.margin(12).x_label_area_size(44).y_label_area_size(80);
     let across = (x[0]..x[1].max(x[0] + 1.0)).log_scale();
     if log {
         let up = (y[0].max(0.01)..y[1].max(0.02) * 1.3).log_scale();
@@ -99,6 +110,11 @@ pub fn lines(path: &Path, title: &str, axes: [&str; 2], log: bool, lines: &[Line
     }
     root.present()?;
     Ok(())
+}
+
+/// Of a line; the second half of them is thin, where colors come close.
+fn style(number: usize) -> ShapeStyle {
+    LINES[number % LINES.len()].stroke_width(if number < LINES.len() / 2 { 3 } else { 1 })
 }
 
 fn draw<'a, X, Y>(
@@ -113,17 +129,13 @@ where
 {
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(axes[0]).y_desc(axes[1]).light_line_style(RGBColor(235, 235, 235));
+    let whole = |value: &f64| super::number(*value);
+    mesh.x_label_formatter(&whole).y_label_formatter(&whole);
     mesh.label_style((FONT, 13)).draw()?;
     for (number, line) in lines.iter().enumerate() {
-        let style = LINES[number % LINES.len()].stroke_width(2);
         let points = line.points.iter().map(|&(x, y)| (x, y.max(least)));
-        let series = chart.draw_series(LineSeries::new(points, style).point_size(3))?;
-        let key = move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style);
-        series.label(line.name.clone()).legend(key);
+        chart.draw_series(LineSeries::new(points, style(number)).point_size(3))?;
     }
-    let mut labels = chart.configure_series_labels();
-    labels.background_style(WHITE.mix(0.85)).border_style(OTHERS).label_font((FONT, 13));
-    labels.position(SeriesLabelPosition::UpperLeft).draw()?;
     Ok(())
 }
 

@@ -27,12 +27,15 @@ pub struct Pace {
     pub wakeups: u32,
     pub idle_s: f64,
     pub lock_rounds: u32,
+    pub growth_rounds: usize,
+    /// Half a minute under callgrind.
+    pub counts_instructions: bool,
 }
 
 pub const FULL: Pace = Pace {
     rounds: 5,
     crash_rounds: 5,
-    short_rounds: 7,
+    short_rounds: 5,
     short_s: 0.4,
     rate_s: 1.0,
     wait_ms: 1200,
@@ -40,6 +43,8 @@ pub const FULL: Pace = Pace {
     wakeups: 120,
     idle_s: 5.0,
     lock_rounds: 31,
+    growth_rounds: 5,
+    counts_instructions: true,
 };
 
 pub const QUICK: Pace = Pace {
@@ -53,6 +58,8 @@ pub const QUICK: Pace = Pace {
     wakeups: 60,
     idle_s: 2.0,
     lock_rounds: 11,
+    growth_rounds: 1,
+    counts_instructions: false,
 };
 
 /// Which part of it all.
@@ -292,7 +299,9 @@ impl Bench {
         if self.extent == Extent::All {
             self.measure_growth();
             self.measure_memory(&KEEPERS.map(str::to_owned));
-            self.count_instructions();
+            if self.pace.counts_instructions {
+                self.count_instructions();
+            }
         }
         self.say("done");
         self.results.machine.load_average[1] = proc::load_average();

@@ -334,7 +334,7 @@ impl Bench {
         let names = GROWERS.map(str::to_owned);
         for workers in GROWN {
             self.start(&names, workers, &[], &[]);
-            let rounds = self.pace.rounds;
+            let rounds = self.pace.growth_rounds;
             self.measure_short(&format!("_of_{workers}"), rounds, &names);
             self.take_turns("400 a second", rounds, &names, |bench, name, address, pid| {
                 let pid = pid.to_string();

@@ -9,7 +9,7 @@ use crate::measure::contender::is_ours;
 const NOISE: f64 = 0.02;
 
 /// Why, as perf, strace and the sources tell: by metric and peer, each by its beginning.
-const REASONS: [(&str, &str, &str); 6] = [
+const REASONS: [(&str, &str, &str); 7] = [
     ("system_calls", "raw-", REMOVES),
     ("cpu", "raw-", REMOVES),
     (
@@ -22,6 +22,12 @@ const REASONS: [(&str, &str, &str); 6] = [
         "libev",
         "herd_timer_start checks its handles and reads the clock, so that a timer counts from the call; libev counts from \
          the begin of the turn (callgrind)",
+    ),
+    (
+        "idle_bytes",
+        "nginx",
+        "nginx gives a connection's buffers back while it is idle; hello_prefork, like all the small servers here, keeps \
+         them: the host's choice. libherd's own part is in the promises below",
     ),
     ("turn_of_1", "", EVENTS),
     ("event_of_64", "", EVENTS),

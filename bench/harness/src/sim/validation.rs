@@ -30,9 +30,10 @@ impl Check {
     }
 }
 
-/// 2000 connections that stay, one every 200 us.
+/// 2000 connections that stay, one every 200 us; Poisson, since a client on the same cores does not keep
+/// its times, and exact ones beat with the library's own.
 fn hold(scenario: Scenario) -> Scenario {
-    Scenario { stay: Stay::Forever, arrivals: Arrivals::Even { gap: 200 * US }, ..scenario }
+    Scenario { stay: Stay::Forever, arrivals: Arrivals::Poisson { gap: 200 * US }, ..scenario }
 }
 
 /// 1000 short connections a second.
@@ -80,7 +81,7 @@ const CHECKS: [(Figure, &str, f64, Tolerance); 20] = [
     (JAIN, "mutex/spread", 0.9993, Tolerance::Absolute(0.005)),
     (JAIN, "mutex/pack", 0.517, Tolerance::Absolute(0.1)),
     (REORDERS, "exclusive/spread", 0.069, Tolerance::Share(0.1)),
-    (HANDOVERS, "mutex/spread", 0.071, Tolerance::Share(0.5)),
+    (HANDOVERS, "mutex/spread", 0.071, Tolerance::Share(0.25)),
     (SLEEPS, "raw-shared", 4.90, Tolerance::Share(0.12)),
     (SLEEPS, "raw-exclusive", 1.47, Tolerance::Share(0.12)),
     (SLEEPS, "raw-mutex", 1.40, Tolerance::Share(0.12)),

@@ -404,7 +404,7 @@ impl Engine {
 
     fn ask(&mut self, worker: usize, slot: u16) {
         let asked = usize::from(slot);
-        self.workers[worker].has_woken = self.slots[asked].ask();
+        self.workers[worker].has_woken = self.slots[asked].ask(self.now_us());
         self.workers[asked].bell_rang = true;
         self.outcome.handovers += 1;
         self.spend(worker, self.scenario.costs.call);

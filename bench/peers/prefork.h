@@ -118,7 +118,10 @@ static inline int next_connection(void)
     struct msghdr message = { .msg_iov = &data, .msg_iovlen = 1, .msg_control = control,
                               .msg_controllen = sizeof control };
     int fd = -1;
-    if (recvmsg(listener, &message, MSG_CMSG_CLOEXEC) > 0 && CMSG_FIRSTHDR(&message) != NULL)
+    const ssize_t got = recvmsg(listener, &message, MSG_CMSG_CLOEXEC);
+    if (got == 0)
+        exit(EXIT_SUCCESS); /* the parent has ended */
+    if (got > 0 && CMSG_FIRSTHDR(&message) != NULL)
         memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof fd);
     return fd;
 }

@@ -7,6 +7,10 @@ use std::cell::Cell;
 /// cost of a connection.
 const FAST_ACCEPT_GAP_US: u64 = 500;
 
+/// From this mean time on it does not: what the worker does between two accepts takes much longer than
+/// to ring another.
+const UNHURRIED_ACCEPT_GAP_US: u64 = 200;
+
 /// One long pause makes the pace slow, however fast it was before.
 const LONGEST_GAP_US: u64 = 2_000;
 
@@ -40,6 +44,11 @@ impl Pace {
         self.mean_gap_us.get() < FAST_ACCEPT_GAP_US
     }
 
+    /// Whether another worker may be woken for each connection that waits behind this one's handlers.
+    pub fn affords_a_bell(&self) -> bool {
+        self.mean_gap_us.get() >= UNHURRIED_ACCEPT_GAP_US
+    }
+
     pub fn handover_cost(&self) -> Cost {
         if self.is_fast() { Cost::FastWakeUp } else { Cost::WakeUp }
     }
@@ -62,12 +71,13 @@ mod tests {
                 now_us += gap_us;
                 pace.note_accept(now_us);
             }
-            (pace.is_fast(), pace.handover_cost(), pace.pull_in_delay_us(500))
+            let bell = pace.affords_a_bell();
+            (pace.is_fast(), bell, pace.handover_cost(), pace.pull_in_delay_us(500))
         };
-        assert_eq!(accept_after(1_000, 1), (false, Cost::WakeUp, 500));
-        assert_eq!(accept_after(100, 80), (true, Cost::FastWakeUp, 2_000));
-        assert_eq!(accept_after(400, 80), (true, Cost::FastWakeUp, 2_000));
-        assert_eq!(accept_after(3_600_000_000, 3), (false, Cost::WakeUp, 500));
-        assert_eq!(accept_after(600, 80), (false, Cost::WakeUp, 500));
+        assert_eq!(accept_after(1_000, 1), (false, true, Cost::WakeUp, 500));
+        assert_eq!(accept_after(100, 80), (true, false, Cost::FastWakeUp, 2_000));
+        assert_eq!(accept_after(400, 80), (true, true, Cost::FastWakeUp, 2_000));
+        assert_eq!(accept_after(3_600_000_000, 3), (false, true, Cost::WakeUp, 500));
+        assert_eq!(accept_after(600, 80), (false, true, Cost::WakeUp, 500));
     }
 }

@@ -62,17 +62,30 @@ impl Worker {
         }
     }
 
-    /// Before handlers run: nobody may sleep unaware that the right is free. Looked at no more often
-    /// than the guard can be pulled in.
+    /// Before handlers run: nobody may sleep unaware that the right is free. For connections that may
+    /// come meanwhile the guard is pulled in. For one that waits already, behind those that this
+    /// worker has accepted, an idle worker is woken at once, who does the same for the next: by the guard
+    /// alone a burst would wait for one tick after the other.
     pub(super) fn leave_right_to_idle(&self) -> Result<()> {
         let Herd { region, guard, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();
         let may_pull_in = guard.is_later(&region.guard, now_us, self.pull_in_delay_us());
+        let may_ring = self.accepted_in_turn.get() > 0 && self.pace.affords_a_bell();
         let unaware = || {
             let slots = region.slots();
             protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock, self.condition())
         };
-        if may_pull_in && unaware() { self.pull_guard_in() } else { Ok(()) }
+        if !(may_pull_in || may_ring) || !unaware() {
+            return Ok(());
+        }
+        if may_ring
+            && self.arming.connection_waits()?
+            && let Some((slot, _)) = self.neighbours.least_idle(region.slots())
+        {
+            self.wake(slot);
+        }
+        // Also then: the one that was rung may be stopped.
+        if may_pull_in { self.pull_guard_in() } else { Ok(()) }
     }
 
     /// The right is held by another. If this worker was asked by the guard: is a connection waiting

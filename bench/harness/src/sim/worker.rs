@@ -487,11 +487,21 @@ impl Engine {
     }
 
     fn leave_right_to_idle(&mut self, worker: usize) {
-        if self.guard.due <= self.now + self.pull_in_delay(worker) {
+        let may_pull_in = self.guard.due > self.now + self.pull_in_delay(worker);
+        let own = &self.workers[worker];
+        let may_ring = own.accepted_in_turn > 0 && own.pace.affords_a_bell();
+        if !(may_pull_in || may_ring)
+            || !leaves_idle_unaware(&own.neighbours, &self.slots, &self.lock, own.condition())
+        {
             return;
         }
-        let own = &self.workers[worker];
-        if leaves_idle_unaware(&own.neighbours, &self.slots, &self.lock, own.condition()) {
+        if may_ring
+            && !self.backlog.is_empty()
+            && let Some((slot, _)) = own.neighbours.least_idle(&self.slots)
+        {
+            self.ask(worker, slot);
+        }
+        if may_pull_in {
             self.pull_guard_in(worker);
         }
     }

@@ -110,6 +110,12 @@ impl Balance {
         }
     }
 
+    /// Whether connections that come together go to several workers at once, rather than to the one
+    /// that has the right as soon as it comes back to it.
+    pub fn shares_bursts(&self) -> bool {
+        !matches!(self, Balance::Pack)
+    }
+
     /// Whether a worker should let the one with the `least` load accept.
     pub fn should_yield(&self, load: u64, least: u64, cost: Cost) -> bool {
         match self {

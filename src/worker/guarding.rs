@@ -67,10 +67,12 @@ impl Worker {
     /// worker has accepted, an idle worker is woken at once, who does the same for the next: by the guard
     /// alone a burst would wait for one tick after the other.
     pub(super) fn leave_right_to_idle(&self) -> Result<()> {
-        let Herd { region, guard, .. } = &*self.herd;
+        let Herd { region, guard, settings, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();
         let may_pull_in = guard.is_later(&region.guard, now_us, self.pull_in_delay_us());
-        let may_ring = self.accepted_in_turn.get() > 0 && self.pace.affords_a_bell();
+        let may_ring = self.accepted_in_turn.get() > 0
+            && settings.balance.shares_bursts()
+            && self.pace.affords_a_bell();
         let unaware = || {
             let slots = region.slots();
             protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock, self.condition())

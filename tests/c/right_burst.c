@@ -1,5 +1,6 @@
 /* Connections that come together are accepted by as many workers as are idle, each at once, although
- * every one is held up in its handler: not one after the other by the guard's ticks. */
+ * every one is held up in its handler: not one after the other by the guard's ticks. Only PACK leaves
+ * them to these where one worker holds the accept right. */
 #include "right.h"
 
 enum { workers = 4, block_ms = 1500, far_ms = 30000 };
@@ -50,7 +51,10 @@ int main(void)
 {
     test_begin(50);
     for (int i = 0; i < right_case_count; i++) {
-        burst(&right_cases[i]);
+        const struct right_case *c = &right_cases[i];
+        if (!right_has_holder(c) || c->balance != HERD_BALANCE_PACK) {
+            burst(c);
+        }
     }
     test_exit(0);
 }

@@ -489,7 +489,9 @@ impl Engine {
     fn leave_right_to_idle(&mut self, worker: usize) {
         let may_pull_in = self.guard.due > self.now + self.pull_in_delay(worker);
         let own = &self.workers[worker];
-        let may_ring = own.accepted_in_turn > 0 && own.pace.affords_a_bell();
+        let may_ring = own.accepted_in_turn > 0
+            && self.balance().is_some_and(|balance| balance.shares_bursts())
+            && own.pace.affords_a_bell();
         if !(may_pull_in || may_ring)
             || !leaves_idle_unaware(&own.neighbours, &self.slots, &self.lock, own.condition())
         {

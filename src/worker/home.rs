@@ -43,9 +43,10 @@ impl Worker {
         region.homecomings.fetch_add(1, SeqCst);
         // They may sleep, and the member may listen only since now.
         if !self.home.is_known.replace(true) {
-            let others = bells.iter().zip(region.slots());
-            let others = others.filter(|(_, slot)| slot.claim().pid().is_some());
-            others.for_each(|(bell, _)| bell.ring());
+            let slots = (0u16..).zip(bells.iter().zip(region.slots()));
+            let others = slots
+                .filter(|&(number, (_, slot))| number != self.slot && slot.claim().pid().is_some());
+            others.for_each(|(_, (bell, _))| bell.ring());
         }
     }
 
@@ -63,6 +64,9 @@ impl Worker {
     }
 
     pub(super) fn set_state(&self, state: State) {
+        if self.check_slot().is_err() {
+            return; // another worker's by now
+        }
         match state {
             State::Resting => self.my_slot().rest(now_us()),
             State::Busy | State::Idle => self.my_slot().set_state(state),

@@ -118,13 +118,13 @@ impl Worker {
         let passing = Passing::new(herd)?;
         let (slot, claim) = herd.claim_slot(slot)?;
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
-        let made = listeners
-            .listen_for(slot.into())
-            .map(|()| Arming::new(listeners, herd.mode.listener_events(), settings.max_workers))
-            .and_then(|arming| {
-                let acceptor = Acceptor::new(arming.count(), most_in_turn)?;
-                Ok((Reactor::new(slot + 1, expected)?, arming, acceptor))
-            });
+        let made = Reactor::new(slot + 1, expected).and_then(|reactor| {
+            // After what can fail: a member that listens and that nobody watches is a hole.
+            listeners.listen_for(slot.into())?;
+            let arming = Arming::new(listeners, herd.mode.listener_events(), settings.max_workers);
+            let acceptor = Acceptor::new(arming.count(), most_in_turn)?;
+            Ok((reactor, arming, acceptor))
+        });
         let (reactor, arming, acceptor) = made.inspect_err(|_| herd.free_slot(slot, claim))?;
         // From here on dropping the worker gives the slot back.
         let worker = Worker {
@@ -156,6 +156,8 @@ impl Worker {
             in_loop: Cell::new(false),
             poisoned: AtomicBool::new(false),
         };
+        // Its member listens from now on, and its first turn may be far, or never come.
+        worker.come_home();
         let bell = herd.bells[usize::from(slot)].fd();
         worker.reactor.watch(bell, epoll::IN | epoll::EDGE, Source::Bell)?;
         if herd.is_coordinated() {
@@ -307,6 +309,8 @@ impl Drop for Worker {
             return;
         }
         self.end_last_turn();
+        // By its own word, so also if the slot is another's by now.
+        self.release();
         if self.check_slot().is_ok() {
             // Its errors can only come from descriptors that are closed next.
             let _ = self.step_back(Stance::Refuse);

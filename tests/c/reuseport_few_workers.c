@@ -86,10 +86,45 @@ static void new_ones_are_known(void)
     serve_end();
 }
 
+/* So is what is sent to the socket of a worker that was made and has had no turn yet. */
+static void made_ones_are_known(void)
+{
+    enum { others = 12, each = 2 };
+    struct herd_config config = reuseport_config(0, 30000); /* the safety net must not help */
+    serve_prepare(&config, others + 1);
+    serve_fork(0);
+    serve_settle();
+    for (int slot = 1; slot <= others; slot++) {
+        int clients[each];
+        pid_t pid = test_fork();
+        if (pid == 0) {
+            struct herd_worker *worker;
+            CHECK_CODE(herd_worker_create(serve.herd, slot, &worker), 0);
+            SHARED_SET(serve.shared->ready[slot], getpid());
+            for (;;) {
+                pause();
+            }
+        }
+        WAIT_UNTIL(SHARED_GET(serve.shared->ready[slot]) == pid, 5000);
+        for (int i = 0; i < each; i++) {
+            clients[i] = connect_to(serve.address);
+            CHECK_EQ(serve_greeting(clients[i], 10000), 0);
+        }
+        kill(pid, SIGKILL);
+        CHECK_EQ(test_join(pid), 1000 + SIGKILL);
+        CHECK_EQ(herd_reap(serve.herd, pid), 1);
+        for (int i = 0; i < each; i++) {
+            close(clients[i]);
+        }
+    }
+    serve_end();
+}
+
 int main(void)
 {
     test_begin(55);
     new_ones_are_known();
+    made_ones_are_known();
     for (int steered = 0; steered <= reuseport_can_steer(); steered++) {
         few_workers(steered);
     }

@@ -1,7 +1,7 @@
 //! A herd's figures as text for Prometheus (its text format 0.0.4, which OpenMetrics scrapers read as
 //! well): what each metric is called is here, once.
 
-use super::{histogram, total, worker};
+use super::{histogram, total, worker_counted};
 use crate::abi::*;
 use crate::shm::Source;
 use crate::shm::times::end_of;
@@ -130,7 +130,7 @@ const TIMES: &[(&str, &str, u32)] = &[
 pub fn text(source: &dyn Source, all: bool) -> Result<String> {
     let mut slots = Vec::new();
     for number in 0..source.identity().slots() {
-        let stats = worker(source, number)?;
+        let stats = worker_counted(source, number)?;
         if all || stats.workers > 0 || stats.turns > 0 || stats.opened > 0 || stats.reaps > 0 {
             slots.push((number, stats));
         }

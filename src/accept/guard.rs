@@ -96,8 +96,16 @@ impl Guard {
     }
 
     fn arm(&self, line: &GuardLine, now_us: u64, first_us: u64) -> Result<()> {
-        line.due_us.store(now_us + first_us, Relaxed);
-        self.timer.arm(first_us, self.interval_us)
+        let mut due_us = now_us + first_us;
+        line.due_us.store(due_us, Relaxed);
+        loop {
+            self.timer.arm(due_us - now_us, self.interval_us)?;
+            // Another worker that stored an earlier time, and armed before this one did, relies on it.
+            match line.due_us.load(Relaxed) {
+                earlier_us if (now_us..due_us).contains(&earlier_us) => due_us = earlier_us,
+                _ => return Ok(()),
+            }
+        }
     }
 }
 

@@ -64,8 +64,10 @@ impl Worker {
                 self.arming.yield_all();
             }
             if self.arming.takes_yield(place) {
-                self.arming.move_to_end(&self.reactor, place)?;
-                count(&self.counters().reorders, 1);
+                match self.arming.move_to_end(&self.reactor, place) {
+                    Ok(()) => count(&self.counters().reorders, 1),
+                    Err(error) => self.cannot_watch(error)?,
+                }
             }
         }
         Ok(())

@@ -89,7 +89,7 @@ impl Worker {
             return Ok(false);
         }
         if let Err(error) = self.watch_guard().and_then(|()| self.watch_queue()) {
-            return self.cannot_watch(error);
+            return self.cannot_watch(error).map(|()| false);
         }
         if !self.conduct.get().willing {
             // First the state: who is told looks at it.
@@ -119,13 +119,14 @@ impl Worker {
             return Ok(false);
         }
         // Lock and registration are one step: without the listeners the right is not kept.
-        if let Err(error) = self.arm().and_then(|()| self.make_way()) {
-            return self.cannot_watch(error);
+        let is_free = self.gate.is_none();
+        let watched = self.arm().and_then(|()| self.make_way());
+        let watched = watched.and_then(|()| if is_free { self.find_stranded() } else { Ok(()) });
+        if let Err(error) = watched {
+            return self.cannot_watch(error).map(|()| false);
         }
-        match self.gate {
-            Some(_) if self.has_more_to_see_to() => {}
-            Some(_) => self.conduct.look_over(),
-            None => self.find_stranded()?,
+        if !is_free && !self.has_more_to_see_to() {
+            self.conduct.look_over();
         }
         Ok(true)
     }
@@ -138,10 +139,9 @@ impl Worker {
 
     /// epoll_ctl(2) can run out of memory or of watches. That must not stop the loop: the worker goes
     /// on with what it has, and others accept for a while.
-    fn cannot_watch(&self, error: Error) -> Result<bool> {
+    pub(super) fn cannot_watch(&self, error: Error) -> Result<()> {
         self.back_off("watch the listeners", error);
-        self.step_back(Stance::Refuse)?;
-        Ok(false)
+        self.step_back(Stance::Refuse)
     }
 
     /// Leaves accepting to others for accept_delay.

@@ -182,14 +182,20 @@ pub fn into_herd_pointer(herd: AnyHerd) -> *mut abi::herd {
 }
 
 pub fn destroy_herd(herd: *mut abi::herd) -> c_int {
-    with_any_herd(herd, |any| {
-        if let AnyHerd::Own(handle) = any {
-            handle.refuse_with_workers()?;
-        }
+    let refused = with_any_herd(herd, |any| match any {
+        AnyHerd::Own(handle) => handle.refuse_with_workers().map(|()| 0),
+        AnyHerd::Observed(_) => Ok(0),
+    });
+    if refused < 0 {
+        return refused;
+    }
+    // Not above, where the herd is borrowed, also by who would log a panic.
+    let drop_herd = || {
         // SAFETY: made by into_herd_pointer; no worker of this process uses it.
         drop(unsafe { Box::from_raw(herd.cast::<AnyHerd>()) });
         Ok(0)
-    })
+    };
+    code(fence(drop_herd, |_| ()))
 }
 
 /// Text that C passed in.

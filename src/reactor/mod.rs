@@ -146,9 +146,13 @@ impl Reactor {
         Ok(())
     }
 
+    fn index_of(&self, event: *mut herd_event) -> Option<u32> {
+        event::added_index(event).filter(|&index| self.registry.borrow().holds(index, event))
+    }
+
     pub fn modify(&self, event: *mut herd_event, interest: u32) -> Result<()> {
         event::check(event, self.owner)?;
-        let index = event::added_index(event).ok_or(Error::NOT_FOUND)?;
+        let index = self.index_of(event).ok_or(Error::NOT_FOUND)?;
         let bits = epoll_bits(interest)?;
         let (fd, generation) = self.registry.borrow().entry(index);
         let fd = fd.ok_or(Error::errno(libc::EBADF))?;
@@ -160,7 +164,7 @@ impl Reactor {
     /// Removes the event from the epoll set and from any posted queue: it can be freed then.
     pub fn delete(&self, event: *mut herd_event, remote: &RemoteQueue) -> Result<()> {
         let was_posted = self.unpost(event, remote)?;
-        let Some(index) = event::added_index(event) else {
+        let Some(index) = self.index_of(event) else {
             return if was_posted { Ok(()) } else { Err(Error::NOT_FOUND) };
         };
         let (fd, _) = self.registry.borrow().entry(index);

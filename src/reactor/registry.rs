@@ -83,6 +83,12 @@ impl Registry {
         self.first_free = index;
     }
 
+    /// Whether `event` is registered under `index`. Not so for one that a former worker of the same slot
+    /// had registered.
+    pub fn holds(&self, index: u32, event: *mut herd_event) -> bool {
+        self.entries.get(index as usize).is_some_and(|entry| entry.event == event)
+    }
+
     /// The descriptor, if it is still this event's, and the generation.
     pub fn entry(&self, index: u32) -> (Option<RawFd>, u32) {
         let entry = &self.entries[index as usize];

@@ -54,9 +54,9 @@ impl Timers {
 
     /// True: it was pending.
     pub fn stop(&mut self, timer: *mut herd_timer) -> bool {
-        let Some(at) = position(timer) else { return false };
-        self.remove(at);
-        true
+        // A timer that a former worker of this slot had pending has a place in that one's heap.
+        let at = position(timer).filter(|&at| self.heap.get(at).is_some_and(|e| e.timer == timer));
+        at.map(|at| self.remove(at)).is_some()
     }
 
     pub fn next_deadline_us(&self) -> Option<u64> {

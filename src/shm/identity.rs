@@ -4,7 +4,10 @@
 use super::layout::{Header, region_bytes};
 use super::slot::Slot;
 use super::times::Times;
-use crate::abi::HERD_MAX_WORKERS;
+use crate::abi::{
+    HERD_BALANCE_ROUND_ROBIN, HERD_BALANCE_SPREAD, HERD_MAX_WORKERS, HERD_MODE_EXCLUSIVE,
+    HERD_MODE_SHARED,
+};
 use crate::sys::{Error, Result};
 use std::mem::size_of;
 
@@ -52,6 +55,12 @@ impl Identity {
         let ours = Identity::new(0, 0, 0);
         let layout = |of: &Identity| (of.layout, of.header_bytes, of.slot_bytes, of.times_bytes);
         if layout(self) != layout(&ours) {
+            return Err(Error::VERSION);
+        }
+        // With the same layout, a mode or a policy that was added later.
+        if !(HERD_MODE_EXCLUSIVE..=HERD_MODE_SHARED).contains(&self.mode)
+            || !(HERD_BALANCE_SPREAD..=HERD_BALANCE_ROUND_ROBIN).contains(&self.balance)
+        {
             return Err(Error::VERSION);
         }
         let has_its_size = (1..=HERD_MAX_WORKERS).contains(&self.slots)

@@ -15,6 +15,9 @@ const MAP_TYPE_ARRAY: u32 = 2;
 const MAP_FLAG_MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_SOCKET_FILTER: u32 = 1;
 
+/// As many as libbpf makes.
+const LOAD_TRIES: u32 = 5;
+
 /// asm-generic/socket.h; parisc and sparc number their socket options differently.
 #[cfg(not(any(target_arch = "sparc", target_arch = "sparc64")))]
 const SO_ATTACH_REUSEPORT_EBPF: libc::c_int = 52;
@@ -94,7 +97,11 @@ pub fn load_selector(program: &[Instruction], complaint: &mut String) -> Result<
         ..ProgramLoad::default()
     };
     // What is not allowed at all is not looked at.
-    let refused = match bpf(PROG_LOAD, &attributes) {
+    // The verifier gives up with EAGAIN when a signal is pending (do_check in kernel/bpf/verifier.c).
+    let results = (0..LOAD_TRIES).map(|_| bpf(PROG_LOAD, &attributes));
+    let mut results =
+        results.skip_while(|result| matches!(result, Err(error) if *error == Error::AGAIN));
+    let refused = match results.next().unwrap_or(Err(Error::AGAIN)) {
         Err(error) if error != Error::errno(libc::EPERM) => error,
         result => return result,
     };

@@ -164,11 +164,26 @@ pub fn accept(listener: &OwnedFd) -> Result<Connection> {
 }
 
 /// Whether any of `listeners` has a connection waiting. Never blocks.
-pub fn any_readable(listeners: impl Iterator<Item = RawFd>) -> Result<bool> {
-    let mut polled: Vec<libc::pollfd> =
-        listeners.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+pub fn any_readable(mut listeners: impl Iterator<Item = RawFd>) -> Result<bool> {
+    let mut room = [libc::pollfd { fd: -1, events: libc::POLLIN, revents: 0 }; POLLED_AT_ONCE];
     loop {
-        // SAFETY: the pointer and the count are those of the vector.
+        let mut count = 0;
+        for (polled, fd) in room.iter_mut().zip(&mut listeners) {
+            polled.fd = fd;
+            count += 1;
+        }
+        if count == 0 || is_any_ready(&mut room[..count])? {
+            return Ok(count > 0);
+        }
+    }
+}
+
+/// Sockets that one call of poll(2) looks at: a turn allocates nothing.
+const POLLED_AT_ONCE: usize = 64;
+
+fn is_any_ready(polled: &mut [libc::pollfd]) -> Result<bool> {
+    loop {
+        // SAFETY: the pointer and the count are those of the slice.
         let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
         match check(result) {
             Ok(count) => return Ok(count > 0),

@@ -1,5 +1,6 @@
 //! What a worker counts of itself beyond single events: where its time goes, what woke it and
-//! whether that led to anything. A turn reads the clock twice, whatever happens in it.
+//! whether that led to anything. A turn reads the clock twice, once more when it gives the accept right
+//! up, and once for each connection.
 
 use super::Worker;
 use crate::reactor::Queue;
@@ -42,10 +43,16 @@ impl Worker {
 
     /// To be called before every wait; a host's loop can do so more than once for one of them.
     pub(super) fn wait_begins(&self) {
-        if !COUNTS || self.account.is_waiting.replace(true) {
+        if !COUNTS {
             return;
         }
         let now_us = now_us();
+        let began_us = self.account.wait_began_us.replace(now_us);
+        if self.account.is_waiting.replace(true) {
+            count(&self.counters().waiting_us, now_us.saturating_sub(began_us));
+            self.my_slot().now.waits_since(now_us);
+            return;
+        }
         let worked_us = now_us.saturating_sub(self.turn_began_us.get());
         count(&self.counters().busy_us, worked_us);
         self.times.turn_work.record(worked_us);
@@ -58,7 +65,6 @@ impl Worker {
             self.account.right_since_us.set(now_us);
             now.right_since_us.store(now_us, Relaxed);
         }
-        self.account.wait_began_us.set(now_us);
     }
 
     pub(super) fn wait_began_us(&self) -> u64 {

@@ -7,6 +7,7 @@ use super::hosted::Waits;
 use super::right::Asked;
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
+use crate::accept::handoff::Origin;
 use crate::accept::listener::{self, Delivery};
 use crate::accept::protocol::{self, BeforeWait};
 use crate::herd::Herd;
@@ -136,6 +137,10 @@ impl Worker {
         count(&counters.turns, 1);
         count(&counters.wakeups, u64::from(arrived.total > 0));
         count(&counters.stale_events, arrived.stale as u64);
+        if arrived.stale > 0 {
+            // The set was made anew.
+            self.come_home();
+        }
         if listeners_ready {
             self.arming.find_ready(|number| self.acceptor.set_ready(number))?;
         }
@@ -269,8 +274,10 @@ impl Worker {
                 self.note_accept_time();
                 self.note_accept(accepted.place);
                 self.note_arrival(accepted.place);
-                let fd = accepted.connection.fd.as_raw_fd();
-                probes::accept(self.slot, accepted.place, fd, self.my_slot().open());
+                if let Origin::Listener(number) = accepted.origin {
+                    let fd = accepted.connection.fd.as_raw_fd();
+                    probes::accept(self.slot, number, fd, self.my_slot().open());
+                }
                 Ok(Some(accepted))
             }
             Err(NoConnection::Empty) => Ok(None),

@@ -5,7 +5,7 @@ use crate::abi::{HERD_LISTENER_NONE, HERD_TAG_BYTES_MAX};
 use crate::shm::queue::QueueLine;
 use crate::sys::Result;
 use crate::sys::socket::Connection;
-use crate::sys::transfer::{self, First, Label, MESSAGE_FDS_MAX, Plain, Transfer};
+use crate::sys::transfer::{self, First, Label, Plain, SENT_AT_ONCE_MAX, Transfer};
 use std::mem::size_of;
 use std::os::fd::{OwnedFd, RawFd};
 
@@ -75,11 +75,11 @@ pub enum End {
     Empty,
     /// As many as were wanted.
     Enough,
-    /// The next message carries more than fit.
-    TooMany,
-    /// Too few free descriptors for the next message.
+    /// This worker has as many connections as it may.
+    Full,
+    /// No free descriptor for the next connection.
     Truncated,
-    /// The next message is for the worker of this queue by name.
+    /// The next connection is for the worker of this queue by name.
     Named,
     /// Another worker is reading.
     Taken,
@@ -95,43 +95,37 @@ pub struct Wanted {
     pub marks_stuck: bool,
 }
 
-/// Sends connections, one message for all; the caller has counted them as on their way. On an error
-/// none was sent, and that is the caller's to undo.
-pub fn send(line: &QueueLine, to: &Transfer, labels: &[Label], fds: &[RawFd]) -> Result<()> {
-    let mut parts: [&[u8]; MESSAGE_FDS_MAX] = [&[]; MESSAGE_FDS_MAX];
+/// Sends connections, each in a message of its own; the caller has counted them as on their way. Returns
+/// how many were sent, the first ones; the others are the caller's to undo.
+pub fn send(to: &Transfer, labels: &[Label], fds: &[RawFd]) -> Result<usize> {
+    let mut parts: [&[u8]; SENT_AT_ONCE_MAX] = [&[]; SENT_AT_ONCE_MAX];
     for (part, label) in parts.iter_mut().zip(labels) {
         *part = label.as_bytes();
     }
-    to.send(&parts[..labels.len()], fds)?;
-    line.note_sent(labels.len() as u64);
-    Ok(())
+    to.send(&parts[..labels.len()], fds)
 }
 
-/// Takes the connections that are wanted out of a queue. Each message is looked at, with its descriptors
-/// duplicated, before it is taken out: one that this process has too few descriptors for stays whole
-/// for others, and so does one whose reader is killed in between.
+/// Takes the connections that are wanted out of a queue. Each is looked at, with its descriptor
+/// duplicated, before it is taken out: one that this process has no free descriptor for stays for
+/// others, and so does one whose reader is killed in between.
 pub fn take(
     line: &QueueLine,
     from: &Transfer,
     reader: u64,
     wanted: Wanted,
-    mut on_taken: impl FnMut(Origin, Connection),
+    mut keep: impl FnMut(Origin, Connection),
+    mut on_counted: impl FnMut(),
 ) -> Result<End> {
     let Some(_reading) = line.try_read(reader) else { return Ok(End::Taken) };
-    let mut room = [0; MESSAGE_FDS_MAX * size_of::<Label>()];
-    let mut left = wanted.most;
-    while left > 0 {
-        let (bytes, mut fds) = match from.peek(&mut room)? {
+    let mut room = [0; size_of::<Label>()];
+    for _ in 0..wanted.most {
+        let (bytes, fd) = match from.peek(&mut room)? {
             First::Nothing => return Ok(End::Empty),
             First::Truncated => return Ok(End::Truncated),
-            First::Message { bytes, fds } => (bytes, fds),
+            First::Message { bytes, fd } => (bytes, fd),
         };
-        let count = fds.count() as u64;
-        if count > left {
-            return Ok(End::TooMany);
-        }
-        let mut labels = room[..bytes].chunks(size_of::<Label>()).filter_map(Label::from_bytes);
-        if !wanted.named_too && labels.clone().any(|label| label.is_named != 0) {
+        let label = Label::from_bytes(&room[..bytes]);
+        if !wanted.named_too && label.is_some_and(|label| label.is_named != 0) {
             return Ok(End::Named);
         }
         if wanted.marks_stuck {
@@ -139,14 +133,12 @@ pub fn take(
             line.set_stuck();
         }
         from.drop_first()?;
-        for index in 0..fds.count() {
-            if let (Some(label), Some(fd)) = (labels.next(), fds.take(index)) {
-                let (origin, connection) = unlabel(&label, fd);
-                on_taken(origin, connection);
-            }
+        if let Some(label) = label {
+            let (origin, connection) = unlabel(&label, fd);
+            keep(origin, connection);
         }
-        line.note_taken(count);
-        left -= count;
+        line.note_taken();
+        on_counted();
     }
     Ok(End::Enough)
 }
@@ -171,41 +163,43 @@ mod tests {
     fn taken(line: &QueueLine, from: &Transfer, reader: u64, most: u64) -> (Vec<Vec<u8>>, End) {
         let mut tags = Vec::new();
         let wanted = Wanted { most, named_too: most != 4, marks_stuck: most == 2 };
-        let end = take(line, from, reader, wanted, |origin, connection| {
+        let keep = |origin, connection: Connection| {
             let Origin::Sent(tag) = origin else { panic!("it came with a tag") };
             assert_eq!(connection.peer_length, 7);
             assert_eq!(nix::unistd::write(&connection.fd, tag.bytes()), Ok(tag.bytes().len()));
             tags.push(tag.bytes().to_vec());
-        });
+        };
+        let end = take(line, from, reader, wanted, keep, || {});
         (tags, end.unwrap())
     }
 
     #[test]
-    fn each_connection_comes_with_its_own_label_and_whole_messages_only() {
+    fn each_connection_comes_with_its_own_label() {
         let (line, transfer) = (QueueLine::default(), Transfer::new().unwrap());
         let mut pipes = Vec::new();
-        for message in [&["one", "two", "three"][..], &["four"], &["five", "six"]] {
-            let ends: Vec<_> = message.iter().map(|_| pipe().unwrap()).collect();
+        for batch in [&["one", "two", "three"][..], &["four"], &["five", "six"]] {
+            let ends: Vec<_> = batch.iter().map(|_| pipe().unwrap()).collect();
             let fds: Vec<_> = ends.iter().map(|(_, to)| to.as_raw_fd()).collect();
-            let labels: Vec<_> = message.iter().map(|tag| labelled(tag)).collect();
-            assert!(message.iter().all(|_| line.reserve(WINDOW)));
-            send(&line, &transfer, &labels, &fds).unwrap();
-            pipes.extend(ends.into_iter().map(|(from, _)| from).zip(message));
+            let labels: Vec<_> = batch.iter().map(|tag| labelled(tag)).collect();
+            assert!(batch.iter().all(|_| line.reserve(WINDOW, 0)));
+            assert_eq!(send(&transfer, &labels, &fds), Ok(batch.len()));
+            pipes.extend(ends.into_iter().map(|(from, _)| from).zip(batch));
         }
         assert_eq!((queued(&transfer), line.in_flight(), line.sent()), (Ok(6), 6, 6));
-        assert_eq!(taken(&line, &transfer, 1, 2), (vec![], End::TooMany));
+        let (tags, end) = taken(&line, &transfer, 1, 1);
+        assert_eq!((tags.len(), end), (1, End::Enough));
         assert!(!line.is_stuck());
         let (tags, end) = taken(&line, &transfer, 1, 4);
-        assert_eq!((tags.len(), end), (3, End::Named));
+        assert_eq!((tags.len(), end), (2, End::Named));
         let (tags, end) = taken(&line, &transfer, 1, 2);
-        assert_eq!((tags.len(), end), (1, End::TooMany));
+        assert_eq!((tags.len(), end), (2, End::Enough));
         assert!(line.is_stuck());
         // A reader that was killed keeps others out until it is found dead.
         std::mem::forget(line.try_read(9));
         assert_eq!(taken(&line, &transfer, 1, 5), (vec![], End::Taken));
         line.free_reader(9);
         let (tags, end) = taken(&line, &transfer, 1, 5);
-        assert_eq!((tags.len(), end), (2, End::Empty));
+        assert_eq!((tags.len(), end), (1, End::Empty));
         assert_eq!((queued(&transfer), line.in_flight(), line.taken()), (Ok(0), 0, 6));
         for (mut from, tag) in pipes {
             let mut text = String::new();

@@ -37,9 +37,18 @@ impl Herd {
         self.settings.acceptor_slot.is_none_or(|acceptor| acceptor == slot)
     }
 
+    /// Whether any worker but this one takes what is sent to it, now or later.
     pub fn has_others(&self, than: u16) -> bool {
-        let mut slots = (0u16..).zip(self.region.slots());
-        slots.any(|(number, slot)| number != than && slot.claim().pid().is_some())
+        let serves = |slot: &Slot| slot.claim().pid().is_some() && !slot.queue.is_stuck();
+        (0u16..).zip(self.region.slots()).any(|(number, slot)| number != than && serves(slot))
+    }
+
+    /// Whether any worker but this one would take connections now.
+    pub fn has_willing_others(&self, than: u16) -> bool {
+        let slots = (0u16..).zip(self.region.slots());
+        slots.filter(|&(number, _)| number != than).any(|(_, slot)| {
+            slot.claim().pid().is_some() && slot.state() != State::Resting && !slot.queue.is_stuck()
+        })
     }
 
     pub fn queue(&self, slot: u16) -> &Transfer {
@@ -80,7 +89,7 @@ impl Herd {
     }
 
     /// All that can take a connection now. A worker that only accepts is one of them while there is no
-    /// other.
+    /// other, or all others are stuck.
     fn candidates(&self, giver: Option<Giver>) -> impl Iterator<Item = Candidate> + Clone {
         let only_accepts =
             self.settings.acceptor_slot.filter(|&acceptor| self.has_others(acceptor));
@@ -104,7 +113,7 @@ impl Herd {
         peer_length: u32,
     ) -> Option<(u16, bool)> {
         let is_givers = |slot| giver.is_some_and(|giver| giver.slot == slot);
-        let reserve = |slot| is_givers(slot) || self.line(slot).reserve(WINDOW);
+        let reserve = |slot| is_givers(slot) || self.line(slot).reserve(WINDOW, now_us());
         if let Some(named) =
             self.settings.pick.as_ref().and_then(|pick| pick.ask(peer, peer_length))
             && usize::from(named) < self.region.slots().len()
@@ -136,17 +145,24 @@ impl Herd {
 
     // --- sending ---
 
-    /// Sends connections that were counted by `choose` to a worker. On an error they no longer count,
-    /// and none was sent.
-    pub fn send(&self, slot: u16, labels: &[Label], fds: &[RawFd]) -> Result<()> {
-        let line = self.line(slot);
-        handoff::send(line, self.queue(slot), labels, fds)
-            .inspect_err(|_| line.give_back(labels.len() as u64))?;
-        // It runs handlers, or may be stopped: somebody who waits looks whether they are taken.
-        if self.is_coordinated() && self.region.slots()[usize::from(slot)].state() == State::Busy {
+    /// Sends connections that were counted by `choose` to a worker. Returns how many were sent, the
+    /// first ones; those that were not no longer count.
+    pub fn send(&self, slot: u16, labels: &[Label], fds: &[RawFd]) -> Result<usize> {
+        let sent = handoff::send(self.queue(slot), labels, fds);
+        let unsent = labels.len() - sent.unwrap_or(0);
+        if unsent > 0 {
+            self.line(slot).give_back(unsent as u64);
+        }
+        let sent = sent?;
+        let state = self.region.slots()[usize::from(slot)].state();
+        if self.line(slot).is_stuck() || state == State::Resting {
+            // Since it was chosen: who has looked at its queue does not look again by itself.
+            self.ask_to_look(slot)?;
+        } else if self.is_coordinated() && state == State::Busy {
+            // It runs handlers, or may be stopped: somebody who waits looks whether they are taken.
             self.guard.pull_in_if_later(&self.region.guard, now_us())?;
         }
-        Ok(())
+        Ok(sent)
     }
 
     /// `herd_handoff_send`: returns the slot.
@@ -162,13 +178,14 @@ impl Herd {
             Some(number) => {
                 let slot = self.slot(number.into())?;
                 slot.claim().pid().ok_or(Error::errno(libc::ESRCH))?;
-                let takes = self.candidate(number, None).is_some() && slot.queue.reserve(WINDOW);
+                let takes =
+                    self.candidate(number, None).is_some() && slot.queue.reserve(WINDOW, now_us());
                 if takes { (number, true) } else { return Err(Error::AGAIN) }
             }
         };
         let label = handoff::label(&Origin::Sent(tag), is_named, &peer, peer_length);
         match self.send(slot, &[label], &[fd]) {
-            Ok(()) => {
+            Ok(_) => {
                 drop(transfer::take_fd(fd));
                 Ok(slot)
             }
@@ -194,14 +211,22 @@ impl Herd {
         self.region.handoff.waiting.store(u64::from(slot) + 1, SeqCst);
     }
 
-    /// Connections are on their way to a worker that takes none: an idle one is to see to them.
-    pub fn ask_to_look(&self, queue_of: u16) {
-        if self.has_queues() && self.line(queue_of).in_flight() > 0 {
-            let slots = self.region.slots();
-            if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
-                ask(slots, &self.bells, number, now_us());
-            }
+    /// Connections may be on their way to a worker that takes none: others are to see to them.
+    pub fn ask_to_look(&self, queue_of: u16) -> Result<()> {
+        let waits = self.has_queues() && self.line(queue_of).in_flight() > 0;
+        if waits { self.ask_another() } else { Ok(()) }
+    }
+
+    /// An idle worker is to look; if it is stopped, or all are busy, the first that waits.
+    pub fn ask_another(&self) -> Result<()> {
+        let slots = self.region.slots();
+        if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
+            ask(slots, &self.bells, number, now_us());
         }
+        if self.is_coordinated() {
+            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
+        }
+        Ok(())
     }
 
     /// After a death: nobody could read a queue while the dead one seems to.

@@ -11,40 +11,22 @@ use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-/// Descriptors in one message, at most. The kernel's own limit is 253 (SCM_MAX_FD).
-pub const MESSAGE_FDS_MAX: usize = 16;
+/// Messages that one call sends, at most.
+pub const SENT_AT_ONCE_MAX: usize = 16;
 
-/// The descriptors of one message. They are closed with it.
-#[derive(Default)]
-pub struct Fds {
-    fds: [Option<OwnedFd>; MESSAGE_FDS_MAX],
-    count: usize,
-}
-
-impl Fds {
-    pub fn count(&self) -> usize {
-        self.count
-    }
-
-    pub fn take(&mut self, index: usize) -> Option<OwnedFd> {
-        self.fds[index].take()
-    }
-
-    fn push(&mut self, fd: OwnedFd) {
-        self.fds[self.count] = Some(fd);
-        self.count += 1;
-    }
-}
+/// Room for the control message with one descriptor.
+// SAFETY: it only computes.
+const CONTROL_BYTES: usize = unsafe { libc::CMSG_SPACE(mem::size_of::<RawFd>() as u32) } as usize;
 
 /// What is first in the queue.
 pub enum First {
     Nothing,
-    /// Some of its descriptors could not be had: this process has too few free. It stays in the
-    /// queue, whole, for somebody who has.
+    /// Its descriptor could not be had: this process has none free. It stays in the queue, for
+    /// somebody who has.
     Truncated,
     Message {
         bytes: usize,
-        fds: Fds,
+        fd: OwnedFd,
     },
 }
 
@@ -53,9 +35,10 @@ pub struct Transfer {
     receiver: OwnedFd,
 }
 
-/// Room for the control message, aligned as a cmsghdr.
+/// Aligned as a cmsghdr.
 #[repr(C, align(8))]
-struct Control([u8; 128]);
+#[derive(Clone, Copy)]
+struct Control([u8; CONTROL_BYTES]);
 
 impl Transfer {
     pub fn new() -> Result<Transfer> {
@@ -68,78 +51,77 @@ impl Transfer {
         self.receiver.as_raw_fd()
     }
 
-    /// Sends one message, whole or not at all. Never blocks. EAGAIN: the socket is full;
-    /// ETOOMANYREFS: this user has more descriptors on their way than RLIMIT_NOFILE (unix(7)).
-    pub fn send(&self, parts: &[&[u8]], fds: &[RawFd]) -> Result<()> {
-        assert!(!fds.is_empty() && fds.len() <= MESSAGE_FDS_MAX && parts.len() <= MESSAGE_FDS_MAX);
-        let mut vectors = [libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 }; MESSAGE_FDS_MAX];
-        for (vector, part) in vectors.iter_mut().zip(parts) {
-            *vector =
-                libc::iovec { iov_base: part.as_ptr().cast_mut().cast(), iov_len: part.len() };
-        }
-        let mut control = Control([0; 128]);
-        let fds_bytes = mem::size_of_val(fds) as u32;
-        // SAFETY: all-zero bytes are a valid msghdr; `control` has room for the message, as the
-        // assertion below says, and all that is pointed to lives until the call returns.
+    /// Sends one message for each descriptor, with one call. Never blocks. Returns how many were sent,
+    /// the first ones, or why not even the first: EAGAIN: the socket is full; ETOOMANYREFS: this user
+    /// has more descriptors on their way than RLIMIT_NOFILE (unix(7)).
+    pub fn send(&self, parts: &[&[u8]], fds: &[RawFd]) -> Result<usize> {
+        assert!(!fds.is_empty() && fds.len() <= SENT_AT_ONCE_MAX && parts.len() == fds.len());
+        let mut controls = [Control([0; CONTROL_BYTES]); SENT_AT_ONCE_MAX];
+        let empty = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        let mut vectors = [empty; SENT_AT_ONCE_MAX];
+        // SAFETY: all-zero bytes are valid headers; `controls` has room for the descriptors, and all
+        // that is pointed to lives, and stays in its place, until the call returns.
         let result = unsafe {
-            let mut message: libc::msghdr = mem::zeroed();
-            message.msg_iov = vectors.as_mut_ptr();
-            message.msg_iovlen = parts.len() as _;
-            message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen = libc::CMSG_SPACE(fds_bytes) as _;
-            assert!(libc::CMSG_SPACE(fds_bytes) as usize <= control.0.len());
-            let header = libc::CMSG_FIRSTHDR(&message);
-            (*header).cmsg_level = libc::SOL_SOCKET;
-            (*header).cmsg_type = libc::SCM_RIGHTS;
-            (*header).cmsg_len = libc::CMSG_LEN(fds_bytes) as _;
-            let data = libc::CMSG_DATA(header);
-            ptr::copy_nonoverlapping(fds.as_ptr().cast(), data, fds_bytes as usize);
+            let mut messages: [libc::mmsghdr; SENT_AT_ONCE_MAX] = mem::zeroed();
+            for index in 0..fds.len() {
+                let message = &mut messages[index].msg_hdr;
+                let part = parts[index];
+                vectors[index].iov_base = part.as_ptr().cast_mut().cast();
+                vectors[index].iov_len = part.len();
+                message.msg_iov = &raw mut vectors[index];
+                message.msg_iovlen = 1;
+                message.msg_control = (&raw mut controls[index]).cast();
+                message.msg_controllen = CONTROL_BYTES as _;
+                let header = libc::CMSG_FIRSTHDR(message);
+                (*header).cmsg_level = libc::SOL_SOCKET;
+                (*header).cmsg_type = libc::SCM_RIGHTS;
+                (*header).cmsg_len = libc::CMSG_LEN(mem::size_of::<RawFd>() as u32) as _;
+                libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fds[index]);
+            }
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            libc::sendmsg(self.sender.as_raw_fd(), &message, flags)
+            let sender = self.sender.as_raw_fd();
+            libc::sendmmsg(sender, messages.as_mut_ptr(), fds.len() as u32, flags as _)
         };
-        if result < 0 { Err(Error::last()) } else { Ok(()) }
+        if result < 0 { Err(Error::last()) } else { Ok(result as usize) }
     }
 
-    /// Copies the first message into `room` and duplicates its descriptors, close-on-exec, without
-    /// taking it out of the queue: a peek installs descriptors of its own (scm_fp_dup in
+    /// Copies the first message into `room` and duplicates its descriptor, close-on-exec, without
+    /// taking it out of the queue: a peek installs one of its own (scm_fp_dup in
     /// net/core/scm.c). Never blocks.
     pub fn peek(&self, room: &mut [u8]) -> Result<First> {
         let mut vector = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
-        let mut control = Control([0; 128]);
-        let mut fds = Fds::default();
+        let mut control = Control([0; CONTROL_BYTES]);
         // SAFETY: all-zero bytes are a valid msghdr; the kernel fills the vector and the control
-        // message within the given lengths, and the descriptors in it are new and nobody else's.
-        let (result, flags) = unsafe {
+        // message within the given lengths, and the descriptor in it is new and nobody else's.
+        let (result, fd) = unsafe {
             let mut message: libc::msghdr = mem::zeroed();
             message.msg_iov = &mut vector;
             message.msg_iovlen = 1;
             message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen =
-                libc::CMSG_SPACE((MESSAGE_FDS_MAX * mem::size_of::<RawFd>()) as u32) as _;
+            message.msg_controllen = CONTROL_BYTES as _;
             let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
             let result = libc::recvmsg(self.receiver.as_raw_fd(), &mut message, flags);
             let header = libc::CMSG_FIRSTHDR(&message);
-            if result >= 0 && !header.is_null() && (*header).cmsg_type == libc::SCM_RIGHTS {
-                let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
-                let first = libc::CMSG_DATA(header).cast::<RawFd>();
-                for index in 0..bytes / mem::size_of::<RawFd>() {
-                    fds.push(OwnedFd::from_raw_fd(first.add(index).read_unaligned()));
-                }
-            }
-            (result, message.msg_flags)
+            let has_fd = result >= 0
+                && !header.is_null()
+                && (*header).cmsg_type == libc::SCM_RIGHTS
+                && (*header).cmsg_len == libc::CMSG_LEN(mem::size_of::<RawFd>() as u32) as usize;
+            let fd = has_fd.then(|| {
+                let data = libc::CMSG_DATA(header).cast::<RawFd>();
+                OwnedFd::from_raw_fd(data.read_unaligned())
+            });
+            (result, fd)
         };
         if result < 0 {
             let error = Error::last();
             return if error == Error::AGAIN { Ok(First::Nothing) } else { Err(error) };
         }
-        if flags & libc::MSG_CTRUNC != 0 {
-            return Ok(First::Truncated);
-        }
-        Ok(First::Message { bytes: result as usize, fds })
+        // Without it: MSG_CTRUNC.
+        Ok(fd.map_or(First::Truncated, |fd| First::Message { bytes: result as usize, fd }))
     }
 
     /// Takes the first message out of the queue and drops it. Without room for them the kernel drops
-    /// its own references to the descriptors (scm_destroy).
+    /// its own reference to the descriptor (scm_destroy).
     pub fn drop_first(&self) -> Result<()> {
         let (fd, flags) = (self.receiver.as_raw_fd(), libc::MSG_DONTWAIT);
         // SAFETY: no room, so nothing is written.

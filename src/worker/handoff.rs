@@ -10,7 +10,7 @@ use crate::reactor::Queue;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;
 use crate::sys::socket::Connection;
-use crate::sys::transfer::{Label, MESSAGE_FDS_MAX};
+use crate::sys::transfer::{Label, SENT_AT_ONCE_MAX};
 use crate::sys::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -18,14 +18,6 @@ use std::os::fd::AsRawFd;
 
 /// What one turn brings besides the batch that is accepted: the own queue, and those of others.
 pub(super) const RECEIVED_PER_TURN: usize = 2 * WINDOW as usize;
-
-/// A queue as it was when it was first seen not to be taken from.
-#[derive(Clone, Copy)]
-pub(super) struct Look {
-    pub taken: u64,
-    pub in_flight: u64,
-    pub since_us: u64,
-}
 
 struct Chosen {
     slot: u16,
@@ -45,23 +37,19 @@ pub(super) struct Passing {
     pub(super) queue_ready: Cell<bool>,
     /// Until when the own queue is left alone.
     pub(super) queue_paused_until_us: Cell<Option<u64>>,
-    /// By slot.
-    pub(super) looks: RefCell<Vec<Option<Look>>>,
+    /// When to look at the queues of others again.
     pub(super) next_look_us: Cell<Option<u64>>,
+    pub(super) asked_others_us: Cell<Option<u64>>,
 }
 
 impl Passing {
     /// Room for all that a turn needs.
     pub fn new(herd: &Herd) -> Result<Passing> {
         let batch = herd.settings.accept_batch as usize;
-        let slots = usize::from(herd.queue_count());
         let mut pending = VecDeque::new();
         pending.try_reserve_exact(batch).map_err(|_| Error::NO_MEMORY)?;
         let mut chosen = Vec::new();
         chosen.try_reserve_exact(batch).map_err(|_| Error::NO_MEMORY)?;
-        let mut looks = Vec::new();
-        looks.try_reserve_exact(slots).map_err(|_| Error::NO_MEMORY)?;
-        looks.resize(slots, None);
         Ok(Passing {
             of_sent: herd.sent_acceptance(),
             pending: RefCell::new(pending),
@@ -70,8 +58,8 @@ impl Passing {
             watches_queue: Cell::new(false),
             queue_ready: Cell::new(false),
             queue_paused_until_us: Cell::new(None),
-            looks: RefCell::new(looks),
             next_look_us: Cell::new(None),
+            asked_others_us: Cell::new(None),
         })
     }
 
@@ -196,15 +184,15 @@ impl Worker {
         }
     }
 
-    /// Sends the chosen connections of one slot in one message. The kernel has its own references to
+    /// Sends the chosen connections of one slot with one call. The kernel has its own references to
     /// them from then on, so they are closed here: the client sees the end of the connection when its
     /// worker closes it.
     fn send_chosen(&self, slot: u16) -> Result<()> {
         let mut chosen = self.passing.chosen.borrow_mut();
-        let mut labels = [Label::EMPTY; MESSAGE_FDS_MAX];
-        let mut fds = [-1; MESSAGE_FDS_MAX];
+        let mut labels = [Label::EMPTY; SENT_AT_ONCE_MAX];
+        let mut fds = [-1; SENT_AT_ONCE_MAX];
         let mut number = 0;
-        let of_slot = chosen.iter().filter(|to| to.slot == slot).take(MESSAGE_FDS_MAX);
+        let of_slot = chosen.iter().filter(|to| to.slot == slot).take(SENT_AT_ONCE_MAX);
         for Chosen { is_named, accepted, .. } in of_slot {
             let Accepted { connection, origin, .. } = accepted;
             labels[number] = label(origin, *is_named, &connection.peer, connection.peer_length);
@@ -213,24 +201,24 @@ impl Worker {
         }
         let sent = self.herd.send(slot, &labels[..number], &fds[..number]);
         let mut left = number;
-        let messages = chosen.extract_if(.., |to| {
-            let is_of_message = to.slot == slot && left > 0;
-            left -= usize::from(is_of_message);
-            is_of_message
+        let mut tried = chosen.extract_if(.., |to| {
+            let is_of_call = to.slot == slot && left > 0;
+            left -= usize::from(is_of_call);
+            is_of_call
         });
-        let Err(error) = sent else {
-            messages.for_each(drop);
-            return Ok(());
-        };
+        tried.by_ref().take(sent.unwrap_or(0)).for_each(drop);
         let mut pending = self.passing.pending.borrow_mut();
-        for Chosen { accepted, .. } in messages {
+        for Chosen { accepted, .. } in tried {
             if !self.only_accepts() && self.my_slot().open() < self.capacity() {
                 self.keep(accepted);
             } else {
                 pending.push_back(accepted);
             }
         }
-        if is_for_later(error) { Ok(()) } else { Err(error) }
+        match sent {
+            Err(error) if !is_for_later(error) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Connections that this worker has and the host has not.

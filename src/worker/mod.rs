@@ -320,7 +320,7 @@ impl Drop for Worker {
         let _ = self.pass_on();
         self.reactor.detach();
         self.herd.free_slot(self.slot, self.claim);
-        self.herd.ask_to_look(self.slot);
+        let _ = self.herd.ask_to_look(self.slot);
         let lost = self.undelivered_count();
         if lost > 0 {
             self.herd.log.warning(format_args!(

@@ -2,7 +2,6 @@
 //! not take them.
 
 use super::Worker;
-use super::handoff::Look;
 use crate::accept::acceptor::Accepted;
 use crate::accept::balance::Stance;
 use crate::accept::handoff::{self, End, Origin, WINDOW, Wanted};
@@ -14,6 +13,16 @@ use crate::sys::clock::now_us;
 use crate::sys::socket::Connection;
 use crate::sys::transfer::set_nonblocking;
 use crate::sys::{Error, Result, epoll};
+
+/// One look at a queue of another.
+struct Look {
+    number: u16,
+    /// Connections that this worker still takes in this turn.
+    most: u64,
+    now_us: u64,
+    /// When others were asked in its stead, by a worker that only accepts.
+    asked_others_us: Option<u64>,
+}
 
 impl Worker {
     pub(super) fn watch_queue(&self) -> Result<()> {
@@ -36,8 +45,7 @@ impl Worker {
         if self.passing.watches_queue.replace(false) {
             self.reactor.unwatch(self.herd.queue(self.slot).receiver_fd())?;
         }
-        self.herd.ask_to_look(self.slot);
-        Ok(())
+        self.herd.ask_to_look(self.slot)
     }
 
     fn pause_queue(&self, us: u64) -> Result<()> {
@@ -52,15 +60,19 @@ impl Worker {
         }
         let settings = &self.herd.settings;
         let wanted = Wanted { most: WINDOW, named_too: true, marks_stuck: false };
+        self.my_slot().queue.note_progress(now_us());
         match self.take_from(self.slot, wanted)? {
             End::Empty | End::Enough | End::Named => Ok(()),
-            End::TooMany => self.pause_queue(settings.accept_delay_us),
+            End::Full => self.pause_queue(settings.accept_delay_us),
             End::Taken => self.pause_queue(settings.handover_delay_us),
-            End::Truncated => {
-                self.back_off("receive", Error::errno(libc::EMFILE));
-                self.step_back(Stance::Refuse)
-            }
+            End::Truncated => self.lack_descriptors(),
         }
+    }
+
+    /// Others are to receive for a while, and are asked to at once.
+    fn lack_descriptors(&self) -> Result<()> {
+        self.back_off("receive", Error::errno(libc::EMFILE));
+        self.step_back(Stance::Refuse)
     }
 
     /// An error must not keep the host from what it already has: it is said in the log, and the queue is
@@ -75,20 +87,22 @@ impl Worker {
     fn take_from(&self, queue_of: u16, wanted: Wanted) -> Result<End> {
         let room = self.capacity().saturating_sub(self.my_slot().open());
         if room == 0 {
-            return Ok(End::TooMany);
+            return Ok(End::Full);
         }
         let line = &self.herd.slot_of(queue_of).queue;
         let reader = Herd::reader(self.slot, self.claim);
         let wanted = Wanted { most: wanted.most.min(room), ..wanted };
-        let mut received = 0;
         let from = self.herd.queue(queue_of);
-        let end = handoff::take(line, from, reader, wanted, |origin, connection| {
-            received += 1;
+        let is_rerouted = u64::from(queue_of != self.slot);
+        let mut received = false;
+        let keep = |origin, connection| self.keep_received(origin, connection);
+        let end = handoff::take(line, from, reader, wanted, keep, || {
+            // After it counts as taken: never more are received than sent.
             count(&self.counters().handoff_received, 1);
-            count(&self.counters().handoff_rerouted, u64::from(queue_of != self.slot));
-            self.keep_received(origin, connection);
+            count(&self.counters().handoff_rerouted, is_rerouted);
+            received = true;
         });
-        if received > 0 {
+        if received {
             self.herd.tell_waiting();
         }
         end
@@ -111,7 +125,7 @@ impl Worker {
     // --- those who do not take what is sent to them ---
 
     /// Looks after connections on their way to workers that died, that take none, or that have not
-    /// taken any for handover_delay.
+    /// taken any for handover_delay: all of them, a window in each turn, and others help.
     pub(super) fn look_at_queues(&self) -> Result<()> {
         let passing = &self.passing;
         let now_us = now_us();
@@ -120,75 +134,112 @@ impl Worker {
             return Ok(());
         }
         passing.forget_retry();
+        let asked_others_us = passing.asked_others_us.take();
         passing.next_look_us.set(None);
-        if self.only_accepts() && self.herd.has_others(self.slot) {
-            // Another is to look, who can serve what it finds.
-            let waits = |number| self.herd.slot_of(number).queue.in_flight() > 0;
-            if (0..self.herd.queue_count()).any(waits)
-                && let Some((slot, _)) = self.neighbours.least_idle(self.herd.region.slots())
-            {
-                ask(self.herd.region.slots(), &self.herd.bells, slot, now_us);
-            }
-            return Ok(());
-        }
         if !self.conduct.get().willing {
-            passing.looks.borrow_mut().fill(None);
             return Ok(());
         }
-        let mut most = WINDOW;
-        for number in (0..self.herd.queue_count()).filter(|&number| number != self.slot) {
-            most = most.saturating_sub(self.look_at(number, most, now_us)?);
+        let (mut most, count) = (WINDOW, self.herd.queue_count());
+        // From the next one on, so that those who help begin elsewhere.
+        let numbers = (1..count).map(|distance| (self.slot + distance) % count);
+        for number in numbers {
+            let look = Look { number, most, now_us, asked_others_us };
+            most = most.saturating_sub(self.look_at(&look)?);
+            if !self.conduct.get().willing {
+                break;
+            }
+        }
+        if passing.next_look_us.get().is_some_and(|at_us| at_us <= now_us) {
+            self.herd.ask_another()?;
         }
         Ok(())
     }
 
     /// Returns how many connections it took.
-    fn look_at(&self, number: u16, most: u64, now_us: u64) -> Result<u64> {
-        let (slot, passing) = (self.herd.slot_of(number), &self.passing);
-        let line = &slot.queue;
-        let (taken, in_flight) = (line.taken(), line.in_flight());
-        let first = passing.looks.borrow_mut()[usize::from(number)].take();
-        if in_flight == 0 || most == 0 {
+    fn look_at(&self, look: &Look) -> Result<u64> {
+        let &Look { number, most, now_us, .. } = look;
+        let slot = self.herd.slot_of(number);
+        let (line, settings) = (&slot.queue, &self.herd.settings);
+        let in_flight = line.in_flight();
+        if in_flight == 0 {
             return Ok(0);
         }
-        let settings = &self.herd.settings;
-        let mut delay_us = settings.handover_delay_us;
-        let look = first.filter(|look| look.taken == taken);
-        let look = look.unwrap_or(Look { taken, in_flight, since_us: now_us });
-        let waited_us = now_us - look.since_us;
+        let delay_us = settings.handover_delay_us;
+        let since_us = line.waits_since_us();
+        let waited_us = now_us.saturating_sub(since_us);
         let is_abandoned = slot.claim().pid().is_none() || slot.state() == State::Resting;
-        if waited_us >= delay_us || is_abandoned {
-            // A worker that was named may take its time, as long as a connection may wait at all.
-            let named_too = is_abandoned || waited_us >= settings.accept_delay_us;
-            let wanted = Wanted { most, named_too, marks_stuck: !is_abandoned };
-            let end = self.take_from(number, wanted)?;
-            let got = line.taken() - taken;
-            if got > 0 && !is_abandoned {
-                // It may be stopped in its wait: when it goes on, it finds that it is back.
-                self.herd.bells[usize::from(number)].ring();
-                self.herd.log.info(format_args!(
-                    "slot {}: takes {got} connections that slot {number} has not taken",
-                    self.slot
-                ));
-            }
-            if end == End::Empty && got == 0 && waited_us >= delay_us {
-                // Somebody died between counting and sending, or between taking and counting.
-                line.correct(look.in_flight, 0);
-            }
-            if got > 0 {
-                return Ok(got);
-            }
-            // Patience with a worker that was named, or a queue that cannot be read now.
-            delay_us = match end {
-                End::Named => settings.accept_delay_us,
-                End::Empty => waited_us + delay_us,
-                _ => waited_us + settings.accept_delay_us,
-            };
+        if !is_abandoned && !line.is_stuck() && waited_us < delay_us {
+            self.look_again_at(since_us + delay_us);
+            return Ok(0);
         }
-        passing.looks.borrow_mut()[usize::from(number)] = Some(look);
-        let at_us = look.since_us + delay_us;
-        let next_us = passing.next_look_us.get().map_or(at_us, |us| us.min(at_us));
-        passing.next_look_us.set(Some(next_us));
-        Ok(0)
+        if self.leaves_to_others(look, waited_us) {
+            return Ok(0);
+        }
+        if most == 0 {
+            self.look_again_at(now_us);
+            return Ok(0);
+        }
+        // A worker that was named may take its time, as long as a connection may wait at all.
+        let named_too = is_abandoned || waited_us >= settings.accept_delay_us;
+        let wanted = Wanted { most, named_too, marks_stuck: !is_abandoned };
+        let taken = line.taken();
+        let end = self.take_from(number, wanted)?;
+        let got = line.taken() - taken;
+        if got > 0 && !is_abandoned {
+            // It may be stopped in its wait: when it goes on, it finds that it is back.
+            self.herd.bells[usize::from(number)].ring();
+            self.herd.log.info(format_args!(
+                "slot {}: takes {got} connections that slot {number} has not taken",
+                self.slot
+            ));
+        }
+        match end {
+            End::Empty if got == 0 && now_us.saturating_sub(line.reserved_us()) >= delay_us => {
+                // Somebody died between counting and sending, or between taking and counting.
+                line.correct(in_flight, 0);
+            }
+            End::Empty if got == 0 => self.look_again_at(line.reserved_us() + delay_us),
+            End::Empty => {}
+            End::Enough | End::Full => self.look_again_at(now_us),
+            End::Named => self.look_again_at(since_us + settings.accept_delay_us),
+            End::Taken => self.look_again_at(now_us + delay_us),
+            End::Truncated => {
+                self.lack_descriptors()?;
+                self.herd.ask_to_look(number)?;
+            }
+        }
+        Ok(got)
+    }
+
+    /// Whether a worker that only accepts leaves a queue to others. They get the time to show that they
+    /// come, as long as a connection may wait at all.
+    fn leaves_to_others(&self, look: &Look, waited_us: u64) -> bool {
+        let herd = &self.herd;
+        if !self.only_accepts() || !herd.has_willing_others(self.slot) {
+            return false;
+        }
+        let (now_us, delay_us) = (look.now_us, herd.settings.handover_delay_us);
+        let asked_us = look.asked_others_us.unwrap_or(now_us);
+        let longest_us = now_us - waited_us + herd.settings.accept_delay_us;
+        let ends_us = longest_us.max(asked_us + delay_us);
+        if now_us >= ends_us {
+            return false;
+        }
+        self.passing.asked_others_us.set(Some(asked_us));
+        let slots = herd.region.slots();
+        let next_us = match self.neighbours.least_idle(slots) {
+            Some((slot, _)) => {
+                ask(slots, &herd.bells, slot, now_us);
+                ends_us.min(now_us + delay_us)
+            }
+            None => ends_us,
+        };
+        self.look_again_at(next_us);
+        true
+    }
+
+    fn look_again_at(&self, at_us: u64) {
+        let next_us = self.passing.next_look_us.get().map_or(at_us, |us| us.min(at_us));
+        self.passing.next_look_us.set(Some(next_us));
     }
 }

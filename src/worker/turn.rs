@@ -121,7 +121,9 @@ impl Worker {
             self.conduct.change(|own| own.asked = Some(Asked::ByBell));
             self.note_asked();
         }
-        self.my_slot().queue.clear_stuck();
+        if self.my_slot().queue.clear_stuck() {
+            self.herd.tell_waiting();
+        }
         let arrived = arrived.inspect_err(|error| {
             // The set cannot be waited on: the host has closed a descriptor of the library's.
             self.herd.log.error(format_args!("slot {}: wait: {error}", self.slot));

@@ -2,7 +2,7 @@
  * spins, and all connections are served once when the workers go on. */
 #include "serve.h"
 
-enum { workers = 4, connections = 200, acceptor_limit = 64, some_user = 54321 };
+enum { workers = 4, acceptor = 3, connections = 200, acceptor_limit = 64, some_user = 54321 };
 
 static void fork_unprivileged(int slot)
 {
@@ -10,7 +10,7 @@ static void fork_unprivileged(int slot)
     pid_t pid = test_fork();
     if (pid == 0) {
         struct rlimit limit = {acceptor_limit, acceptor_limit};
-        CHECK(slot != 0 || setrlimit(RLIMIT_NOFILE, &limit) == 0);
+        CHECK(slot != acceptor || setrlimit(RLIMIT_NOFILE, &limit) == 0);
         CHECK(setgid(some_user) == 0 && setuid(some_user) == 0);
         serve_run(slot);
     }
@@ -22,8 +22,9 @@ int main(void)
     struct herd_config config = HERD_CONFIG_INIT;
     static int clients[connections];
     config.mode = HERD_MODE_HANDOFF;
-    config.accept_delay_ms = 300;
-    config.acceptor_slot = 0;
+    /* Until then nobody looks after those who take none. */
+    config.accept_delay_ms = 5000;
+    config.acceptor_slot = acceptor;
     test_begin(50);
     if (geteuid() != 0) {
         test_skip("needs root, to drop it");
@@ -33,32 +34,32 @@ int main(void)
         fork_unprivileged(slot);
     }
     serve_settle();
-    int fds = process_fds(serve.pids[0]);
-    for (int slot = 1; slot < workers; slot++) {
+    int fds = process_fds(serve.pids[acceptor]);
+    for (int slot = 0; slot < acceptor; slot++) {
         kill(serve.pids[slot], SIGSTOP);
         WAIT_UNTIL(process_state(serve.pids[slot]) == 'T', 10000);
     }
     for (int i = 0; i < connections; i++) {
         clients[i] = connect_to(serve.address);
     }
-    WAIT_UNTIL(serve_stats(0).handoff_deferred > 0, 10000);
+    WAIT_UNTIL(serve_stats(acceptor).handoff_deferred > 0, 10000);
     /* Three windows of 32 would take 96; the kernel stopped it before. */
     int on_way = (int)(serve_total().handoff_sent - serve_total().handoff_received);
     printf("%d on their way\n", on_way);
     CHECK(on_way >= acceptor_limit && on_way <= acceptor_limit + 16);
-    struct herd_stats before = serve_stats(0);
-    long long sleeps = voluntary_switches(serve.pids[0]);
+    struct herd_stats before = serve_stats(acceptor);
+    long long sleeps = voluntary_switches(serve.pids[acceptor]);
     sleep_ms(1000);
-    printf("in 1 s: %d turns, %lld sleeps, %d tries\n", (int)(serve_stats(0).turns - before.turns),
-           voluntary_switches(serve.pids[0]) - sleeps,
-           (int)(serve_stats(0).handoff_deferred - before.handoff_deferred));
-    CHECK(serve_stats(0).turns - before.turns <= 40);
-    CHECK_EQ(serve_stats(0).backoffs, 0);
-    for (int slot = 1; slot < workers; slot++) {
+    printf("in 1 s: %d turns, %lld sleeps, %d tries\n", (int)(serve_stats(acceptor).turns - before.turns),
+           voluntary_switches(serve.pids[acceptor]) - sleeps,
+           (int)(serve_stats(acceptor).handoff_deferred - before.handoff_deferred));
+    CHECK(serve_stats(acceptor).turns - before.turns <= 40);
+    CHECK_EQ(serve_stats(acceptor).backoffs, 0);
+    for (int slot = 0; slot < acceptor; slot++) {
         kill(serve.pids[slot], SIGCONT);
     }
     for (int i = 0; i < connections; i++) {
-        CHECK(serve_greeting(clients[i], 10000) > 0);
+        CHECK(serve_greeting(clients[i], 10000) >= 0);
     }
     for (int i = 0; i < connections; i++) {
         serve_echo(clients[i]);
@@ -67,7 +68,7 @@ int main(void)
     }
     CHECK_EQ(serve_total().handoff_received, connections);
     WAIT_UNTIL(serve_total().connections_open == 0, 10000);
-    CHECK_EQ(process_fds(serve.pids[0]), fds);
+    CHECK_EQ(process_fds(serve.pids[acceptor]), fds);
     serve_end();
     test_exit(0);
 }

@@ -14,7 +14,7 @@ static void one_stopped(int acceptor_slot, int signal_number)
     config.balance = HERD_BALANCE_ROUND_ROBIN;
     config.accept_delay_ms = 400;
     config.acceptor_slot = acceptor_slot;
-    int slots = workers + (acceptor_slot >= 0), victim = slots - 1;
+    int slots = workers + (acceptor_slot > 0), victim = slots - 1;
     serve_start(&config, slots);
     pid_t pid = serve.pids[victim];
     uint64_t received_before = serve_stats(victim).handoff_received;
@@ -66,7 +66,7 @@ int main(void)
         test_skip("RLIMIT_NOFILE is too low");
     }
     one_stopped(HERD_ANY_SLOT, SIGCONT);
-    one_stopped(0, SIGCONT);
-    one_stopped(0, SIGKILL);
+    one_stopped(1, SIGCONT);
+    one_stopped(1, SIGKILL);
     test_exit(0);
 }

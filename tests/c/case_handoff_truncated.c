@@ -1,8 +1,8 @@
-/* R25: a message carries more descriptors than its receiver has free: it keeps none of them, backs
- * off, and another worker gets all of the connections. */
+/* R25: more connections are sent to a worker than it has descriptors free: it takes those that fit,
+ * backs off, and another worker gets all of the others. */
 #include "serve.h"
 
-enum { receiver = 1, other = 2 };
+enum { receiver, other, acceptor };
 
 static int name_receiver(void *data, const struct sockaddr *peer, uint32_t peer_length)
 {
@@ -28,31 +28,31 @@ static void leave_free(pid_t pid, int count)
     CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
 }
 
-/* `carried` connections in one message, for a receiver with room for `room`. */
-static void one_message(int carried, int room)
+/* `carried` connections sent at once, to a receiver with room for `room`. */
+static void sent_at_once(int carried, int room)
 {
     int clients[8];
     pid_t pid = serve.pids[receiver];
     struct herd_stats before = serve_stats(receiver), others_before = serve_stats(other);
     int fds = process_fds(pid);
     leave_free(pid, room);
-    kill(serve.pids[0], SIGSTOP);
-    WAIT_UNTIL(process_state(serve.pids[0]) == 'T', 10000);
+    kill(serve.pids[acceptor], SIGSTOP);
+    WAIT_UNTIL(process_state(serve.pids[acceptor]) == 'T', 10000);
     SHARED_SET(serve.shared->knob, receiver);
     for (int i = 0; i < carried; i++) {
         clients[i] = connect_to(serve.address);
     }
-    kill(serve.pids[0], SIGCONT);
+    kill(serve.pids[acceptor], SIGCONT);
     for (int i = 0; i < carried; i++) {
-        CHECK_EQ(serve_greeting(clients[i], 10000), other);
+        CHECK_EQ(serve_greeting(clients[i], 10000), i < room ? receiver : other);
     }
     SHARED_SET(serve.shared->knob, HERD_PICK);
     struct herd_stats after = serve_stats(receiver), others_after = serve_stats(other);
     CHECK_EQ(after.handoff_sent - before.handoff_sent, carried);
-    CHECK_EQ(after.handoff_received, before.handoff_received);
+    CHECK_EQ(after.handoff_received - before.handoff_received, room);
     CHECK_EQ(after.backoffs - before.backoffs, 1);
-    CHECK_EQ(others_after.handoff_rerouted - others_before.handoff_rerouted, carried);
-    CHECK_EQ(process_fds(pid), fds);
+    CHECK_EQ(others_after.handoff_rerouted - others_before.handoff_rerouted, carried - room);
+    CHECK_EQ(process_fds(pid), fds + room);
     /* With descriptors again it takes connections again, by itself. */
     struct rlimit limit;
     CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
@@ -79,7 +79,7 @@ int main(void)
     config.balance = HERD_BALANCE_ROUND_ROBIN;
     config.accept_delay_ms = 300;
     config.accept_batch = 16;
-    config.acceptor_slot = 0;
+    config.acceptor_slot = acceptor;
     config.pick_callback = name_receiver;
     test_begin(50);
     serve_prepare(&config, 3);
@@ -88,9 +88,9 @@ int main(void)
         serve_fork(slot);
     }
     serve_settle();
-    one_message(3, 1);
-    one_message(1, 0);
-    one_message(8, 7);
+    sent_at_once(3, 1);
+    sent_at_once(1, 0);
+    sent_at_once(8, 7);
     serve_end();
     test_exit(0);
 }

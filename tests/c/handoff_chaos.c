@@ -3,7 +3,7 @@
 /* timeout: 120 */
 #include "right.h"
 
-enum { workers = 4, burst = 24 };
+enum { workers = 4, acceptor = 3, burst = 24 };
 
 static void run(int acceptor_slot, int rounds, uint32_t *seed)
 {
@@ -14,7 +14,7 @@ static void run(int acceptor_slot, int rounds, uint32_t *seed)
     config.acceptor_slot = acceptor_slot;
     serve_start(&config, workers);
     for (int round = 0; round < rounds; round++) {
-        int victim = 1 + (int)right_random(seed, workers - 1);
+        int victim = (int)right_random(seed, acceptor);
         int at = (int)right_random(seed, burst), stops = right_random(seed, 3) == 0;
         pid_t pid = serve.pids[victim];
         for (int i = 0; i < burst; i++) {
@@ -54,10 +54,10 @@ static void run(int acceptor_slot, int rounds, uint32_t *seed)
            lost, (int)stats.handoff_rerouted);
     CHECK_EQ(doubled, 0);
     CHECK(stats.handoff_rerouted > 0);
-    if (acceptor_slot >= 0) {
+    if (acceptor_slot > 0) {
         /* What is received is counted a moment after it was taken: a kill can come in between. */
-        WAIT_UNTIL((int)serve_total().handoff_sent == total, 5000);
-        CHECK((int)stats.handoff_received >= total - 1 && (int)stats.handoff_received <= total);
+        CHECK(stats.handoff_sent >= stats.handoff_received && (int)stats.handoff_sent <= total);
+        CHECK((int)stats.handoff_received >= total - 1);
     }
     CHECK(lost <= kills);
     serve_end();
@@ -68,7 +68,7 @@ int main(void)
     uint32_t seed = right_seed();
     test_begin(110);
     int rounds = right_is_slow() ? 1000 : 150;
-    run(0, rounds, &seed);
+    run(acceptor, rounds, &seed);
     run(HERD_ANY_SLOT, rounds, &seed);
     test_exit(0);
 }

@@ -108,7 +108,7 @@ static void each_to_its_own(void)
 static void stopped_and_dead(void)
 {
     int clients[2 * window];
-    start(0);
+    start(1);
     uint64_t before = serve_stats(vip).handoff_sent;
     kill(serve.pids[vip], SIGSTOP);
     WAIT_UNTIL(process_state(serve.pids[vip]) == 'T', 10000);

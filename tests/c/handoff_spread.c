@@ -167,7 +167,7 @@ int main(void)
     }
     int count = limit.rlim_cur >= 2400 ? most : 400;
     least_load(HERD_ANY_SLOT, 4, count);
-    least_load(0, 5, 400);
+    least_load(2, 5, 400);
     in_turn();
     one_after_the_other();
     capacity(HERD_ANY_SLOT);

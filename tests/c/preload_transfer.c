@@ -26,13 +26,15 @@ static void reach(enum transfer_point point)
     }
 }
 
-ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
-    ssize_t (*real)(int, const struct msghdr *, int);
-    void *symbol = next("sendmsg");
+    int (*real)(int, struct mmsghdr *, unsigned, int);
+    void *symbol = next("sendmmsg");
     memcpy(&real, &symbol, sizeof real);
     reach(before_send);
-    return real(fd, message, flags);
+    int sent = real(fd, messages, count, flags);
+    reach(after_send);
+    return sent;
 }
 
 /* The library takes a message without room for it; nobody else receives like that. */

@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-enum transfer_point { before_send = 1, before_take, after_take };
+enum transfer_point { before_send = 1, after_send, before_take, after_take };
 
 struct transfer_script {
     /* Sent to the calling process at the point, once; 0: none. */

@@ -21,7 +21,7 @@ struct herd_timer;
 
 /** Initialiser of a `struct herd_config`: every member has its default. */
 #define HERD_CONFIG_INIT { sizeof(struct herd_config), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-    NULL, NULL, NULL, NULL, -1 }
+    NULL, NULL, NULL, NULL, 0 }
 /** Initialiser of a `struct herd_listen_options`: every member has its default. */
 #define HERD_LISTEN_OPTIONS_INIT { sizeof(struct herd_listen_options), 0, 0, 0 }
 
@@ -56,8 +56,13 @@ struct herd_timer;
 /**
  * The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
  * connection to the worker that is to serve it, itself included: the least loaded one, each in turn,
- * or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each batch of
- * connections that go to one other worker, and two more descriptors for each slot.
+ * or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
+ * goes to another worker, one system call for all that go to the same one, and two more descriptors
+ * for each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or
+ * has no descriptor free, others take them at once; when it is stopped or hangs, within
+ * accept_delay_ms, and it is sent none until it goes on. If there is no other worker, as when the last
+ * one drains, they wait for one: the next that is made gets them; with the herd they are closed. A worker that is killed takes with it
+ * the connections that it had taken, or had accepted and not sent yet.
  */
 #define HERD_MODE_HANDOFF 4
 
@@ -95,7 +100,8 @@ struct herd_timer;
 #define HERD_BALANCE_ROUND_ROBIN 4
 
 /**
- * For `herd_worker_create`: any free slot. For `herd_config.acceptor_slot`: no certain one.
+ * For `herd_worker_create`: any free slot but that of `acceptor_slot`. For `herd_config.acceptor_slot`: no
+ * certain one, which is the default.
  */
 #define HERD_ANY_SLOT (-1)
 
@@ -448,7 +454,9 @@ typedef int (*herd_balance_fn)(void *balance_data, uint64_t own_load, uint64_t l
 /**
  * Names the worker that gets a connection (HERD_MODE_HANDOFF): a slot, for clients that belong to
  * a certain worker, or HERD_PICK to leave it to the balance policy, which also chooses when the
- * slot that was named has no worker, or one that cannot take a connection now. Called in the worker
+ * slot that was named has no worker, or one that cannot take a connection now: it is full, backs off,
+ * drains, has 32 connections on their way to it, or was found not to take what it is sent and has not
+ * gone on since. The slot of a worker that only accepts (`acceptor_slot`) may be named too. Called in the worker
  * that has accepted it (or by `herd_handoff_send`); `peer` is valid during the call. It must be
  * quick, must not call the library, and must not throw or longjmp.
  */
@@ -532,9 +540,12 @@ struct herd_config {
      */
     void *pick_data;
     /**
-     * In HERD_MODE_HANDOFF the slot whose worker alone accepts, and gives itself nothing while there
-     * are others: a parent can make that worker in its own process and run it. Default:
-     * HERD_ANY_SLOT (not zero): whichever worker has the accept right.
+     * In HERD_MODE_HANDOFF the slot whose worker alone accepts, 1 to max_workers - 1: a parent can make
+     * that worker in its own process and run it. It serves only what no other worker takes (there is
+     * none, all are stopped or hang, or none has a descriptor free), and what is sent to it by name. Only
+     * `herd_worker_create` with its number takes this slot. Nobody else accepts: while that worker is
+     * stopped, hangs or is dead, new clients wait in the backlog, until it goes on or a new one has its
+     * slot. Default, as is HERD_ANY_SLOT: whichever worker has the accept right.
      */
     int acceptor_slot;
 };
@@ -733,8 +744,10 @@ struct herd_stats {
      */
     uint64_t stale_events;
     /**
-     * Connections sent to the slot's worker (HANDOFF). Those that are still on their way are the
-     * difference to `handoff_received`, in the whole herd.
+     * Connections sent to the slot's worker (HANDOFF), never fewer than `handoff_received`, in the whole
+     * herd: the difference is those that are still on their way, and those that a worker had taken and
+     * not counted yet when it was killed. One that could not be sent, or whose sender was killed,
+     * counts for a moment, and then no longer.
      */
     uint64_t handoff_sent;
     /**
@@ -987,15 +1000,18 @@ int herd_on_handoff(struct herd *herd,
                     void *handoff_data);
 
 /**
- * Sends a connected socket to a worker, for servers that accept elsewhere: to the one of `slot`, or
+ * Sends a connection to a worker, for servers that accept elsewhere: to the one of `slot`, or
  * with HERD_PICK to the one that `pick_callback` or the balance policy chooses. It arrives there as an
  * accepted connection, with the `tag_bytes` bytes at `tag` (NULL if there are none), and counts as one
  * of its connections. Never blocks. On success the descriptor is closed in this process, without an
  * effect on the connection; on an error it stays the host's, and nothing was sent. A worker that dies
- * before it has taken the connection loses nothing: another one gets it.
+ * before it has taken the connection loses nothing: another one gets it. That `fd` is connected is not
+ * checked, only that it is a socket: one whose client has gone looks like one that never had any. The
+ * slot of a worker that only accepts (`acceptor_slot`) may be named, and it then serves this connection.
  *
  * Returns the slot that it was sent to, >= 0. -EAGAIN: that worker, or with HERD_PICK every worker, is
- * full, has as many connections on their way to it as it may, or there is none; or this user has more
+ * full, has 32 connections on their way to it, backs off, drains, or was found not to take what it is
+ * sent and has not gone on since, or there is none; or this user has more
  * descriptors on their way than RLIMIT_NOFILE (unix(7)): try again later. -ESRCH: no worker has
  * the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
  * HERD_TAG_BYTES_MAX; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EINVAL: NULL, no such slot, or
@@ -1611,17 +1627,20 @@ uint32_t herd_abi(void);
 
 /**
  * Makes a worker on a slot of the herd, for the calling process. Call it in the child after the
- * fork, or in the thread that is to run it. `slot` is 0 to max_workers - 1, or HERD_ANY_SLOT. The
+ * fork, or in the thread that is to run it. `slot` is 0 to max_workers - 1, or HERD_ANY_SLOT,
+ * which is never the `acceptor_slot`. The
  * worker serves the listeners that the herd has now.
  *
- * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
+ * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of `acceptor_slot` aside); -EBUSY: this
  * one is; -EINVAL: NULL, or no such slot; -ESTALE: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where
  * all workers must have the same listeners, this process was forked before they were changed;
  * -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT negated errno
  * values of listen(2). Thread: any; afterwards the worker belongs to one thread at a time. Fork: a
  * child of this process cannot use it (HERD_EFORKED). Since 0.1.
  */
-int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
+int herd_worker_create(struct herd *herd,
+                       int slot,
+                       struct herd_worker **worker);
 
 /**
  * Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker

@@ -148,19 +148,23 @@ impl Check<'_> {
 
     fn acceptor_slot(&self, config: &herd_config) -> Result<Option<u16>> {
         let slot = config.acceptor_slot;
-        // A program that zeroes its config instead of initialising it means no slot by this 0.
-        if slot == HERD_ANY_SLOT || (slot == 0 && config.mode != HERD_MODE_HANDOFF) {
+        if slot == HERD_ANY_SLOT || slot == 0 {
             return Ok(None);
+        }
+        if config.mode != HERD_MODE_HANDOFF {
+            self.log.error(format_args!("create: acceptor_slot goes with HERD_MODE_HANDOFF only"));
+            return Err(Error::INVALID);
         }
         let slots = if config.max_workers == 0 { DEFAULT_WORKERS } else { config.max_workers };
         let number = u16::try_from(slot).ok().filter(|&number| u32::from(number) < slots);
-        if config.mode != HERD_MODE_HANDOFF || number.is_none() {
+        let Some(number) = number else {
             self.log.error(format_args!(
-                "create: acceptor_slot {slot}: below max_workers, and with HERD_MODE_HANDOFF only"
+                "create: acceptor_slot is {slot}, and must be 1 to {}, one less than max_workers",
+                slots.saturating_sub(1)
             ));
             return Err(Error::INVALID);
-        }
-        Ok(number)
+        };
+        Ok(Some(number))
     }
 
     fn name(&self, name: &str) -> Result<String> {

@@ -21,8 +21,13 @@ pub const HERD_MODE_MUTEX: u32 = 2;
 pub const HERD_MODE_REUSEPORT: u32 = 3;
 /// The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
 /// connection to the worker that is to serve it, itself included: the least loaded one, each in turn,
-/// or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each batch of
-/// connections that go to one other worker, and two more descriptors for each slot.
+/// or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
+/// goes to another worker, one system call for all that go to the same one, and two more descriptors
+/// for each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or
+/// has no descriptor free, others take them at once; when it is stopped or hangs, within
+/// accept_delay_ms, and it is sent none until it goes on. If there is no other worker, as when the last
+/// one drains, they wait for one: the next that is made gets them; with the herd they are closed. A worker that is killed takes with it
+/// the connections that it had taken, or had accepted and not sent yet.
 pub const HERD_MODE_HANDOFF: u32 = 4;
 /// Every worker always watches the listeners, so every idle worker wakes for every connection:
 /// the thundering herd, kept as the control to compare with.
@@ -41,7 +46,8 @@ pub const HERD_BALANCE_CALLBACK: u32 = 3;
 /// HERD_MODE_HANDOFF only: each worker in turn, whatever its load.
 pub const HERD_BALANCE_ROUND_ROBIN: u32 = 4;
 
-/// For `herd_worker_create`: any free slot. For `herd_config.acceptor_slot`: no certain one.
+/// For `herd_worker_create`: any free slot but that of `acceptor_slot`. For `herd_config.acceptor_slot`: no
+/// certain one, which is the default.
 pub const HERD_ANY_SLOT: c_int = -1;
 
 /// Largest `max_workers`.
@@ -116,8 +122,11 @@ pub struct herd_config {
     pub pick_callback: herd_pick_fn,
     /// First argument of `pick_callback`.
     pub pick_data: *mut c_void,
-    /// In HERD_MODE_HANDOFF the slot whose worker alone accepts, and gives itself nothing while there
-    /// are others: a parent can make that worker in its own process and run it. Default:
-    /// HERD_ANY_SLOT (not zero): whichever worker has the accept right.
+    /// In HERD_MODE_HANDOFF the slot whose worker alone accepts, 1 to max_workers - 1: a parent can make
+    /// that worker in its own process and run it. It serves only what no other worker takes (there is
+    /// none, all are stopped or hang, or none has a descriptor free), and what is sent to it by name. Only
+    /// `herd_worker_create` with its number takes this slot. Nobody else accepts: while that worker is
+    /// stopped, hangs or is dead, new clients wait in the backlog, until it goes on or a new one has its
+    /// slot. Default, as is HERD_ANY_SLOT: whichever worker has the accept right.
     pub acceptor_slot: c_int,
 }

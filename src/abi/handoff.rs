@@ -15,7 +15,9 @@ pub const HERD_LISTENER_NONE: u32 = 0xffff_ffff;
 
 /// Names the worker that gets a connection (HERD_MODE_HANDOFF): a slot, for clients that belong to
 /// a certain worker, or HERD_PICK to leave it to the balance policy, which also chooses when the
-/// slot that was named has no worker, or one that cannot take a connection now. Called in the worker
+/// slot that was named has no worker, or one that cannot take a connection now: it is full, backs off,
+/// drains, has 32 connections on their way to it, or was found not to take what it is sent and has not
+/// gone on since. The slot of a worker that only accepts (`acceptor_slot`) may be named too. Called in the worker
 /// that has accepted it (or by `herd_handoff_send`); `peer` is valid during the call. It must be
 /// quick, must not call the library, and must not throw or longjmp.
 pub type herd_pick_fn = Option<

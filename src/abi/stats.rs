@@ -56,8 +56,10 @@ pub struct herd_stats {
     pub reaps: u64,
     /// Events of descriptors that were closed without `herd_event_del`, dropped.
     pub stale_events: u64,
-    /// Connections sent to the slot's worker (HANDOFF). Those that are still on their way are the
-    /// difference to `handoff_received`, in the whole herd.
+    /// Connections sent to the slot's worker (HANDOFF), never fewer than `handoff_received`, in the whole
+    /// herd: the difference is those that are still on their way, and those that a worker had taken and
+    /// not counted yet when it was killed. One that could not be sent, or whose sender was killed,
+    /// counts for a moment, and then no longer.
     pub handoff_sent: u64,
     /// Connections that the worker received, whomever they had been sent to (HANDOFF).
     pub handoff_received: u64,

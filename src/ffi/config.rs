@@ -24,7 +24,7 @@ pub(super) const CONFIG_DEFAULTS: herd_config = herd_config {
     balance_data: ptr::null_mut(),
     pick_callback: None,
     pick_data: ptr::null_mut(),
-    acceptor_slot: HERD_ANY_SLOT,
+    acceptor_slot: 0,
 };
 
 pub(super) const LISTEN_OPTIONS_DEFAULTS: herd_listen_options = herd_listen_options {

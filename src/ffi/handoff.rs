@@ -30,15 +30,18 @@ pub extern "C" fn herd_on_handoff(
     })
 }
 
-/// Sends a connected socket to a worker, for servers that accept elsewhere: to the one of `slot`, or
+/// Sends a connection to a worker, for servers that accept elsewhere: to the one of `slot`, or
 /// with HERD_PICK to the one that `pick_callback` or the balance policy chooses. It arrives there as an
 /// accepted connection, with the `tag_bytes` bytes at `tag` (NULL if there are none), and counts as one
 /// of its connections. Never blocks. On success the descriptor is closed in this process, without an
 /// effect on the connection; on an error it stays the host's, and nothing was sent. A worker that dies
-/// before it has taken the connection loses nothing: another one gets it.
+/// before it has taken the connection loses nothing: another one gets it. That `fd` is connected is not
+/// checked, only that it is a socket: one whose client has gone looks like one that never had any. The
+/// slot of a worker that only accepts (`acceptor_slot`) may be named, and it then serves this connection.
 ///
 /// Returns the slot that it was sent to, >= 0. -EAGAIN: that worker, or with HERD_PICK every worker, is
-/// full, has as many connections on their way to it as it may, or there is none; or this user has more
+/// full, has 32 connections on their way to it, backs off, drains, or was found not to take what it is
+/// sent and has not gone on since, or there is none; or this user has more
 /// descriptors on their way than RLIMIT_NOFILE (unix(7)): try again later. -ESRCH: no worker has
 /// the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
 /// HERD_TAG_BYTES_MAX; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EINVAL: NULL, no such slot, or

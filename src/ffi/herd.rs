@@ -149,8 +149,10 @@ pub extern "C" fn herd_add_listener(
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {
+        let number = listener_number(listener)?;
+        handle.herd.listener(number)?;
         handle.refuse_with_workers()?;
-        handle.herd.remove_listener(listener_number(listener)?)?;
+        handle.herd.remove_listener(number)?;
         Ok(0)
     })
 }

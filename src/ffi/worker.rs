@@ -17,10 +17,11 @@ pub const HERD_WORKER_DRAINED: c_int = 2;
 pub const HERD_WORKER_STOPPED: c_int = 3;
 
 /// Makes a worker on a slot of the herd, for the calling process. Call it in the child after the
-/// fork, or in the thread that is to run it. `slot` is 0 to max_workers - 1, or HERD_ANY_SLOT. The
+/// fork, or in the thread that is to run it. `slot` is 0 to max_workers - 1, or HERD_ANY_SLOT,
+/// which is never the `acceptor_slot`. The
 /// worker serves the listeners that the herd has now.
 ///
-/// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken; -EBUSY: this
+/// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of `acceptor_slot` aside); -EBUSY: this
 /// one is; -EINVAL: NULL, or no such slot; -ESTALE: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where
 /// all workers must have the same listeners, this process was forked before they were changed;
 /// -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT negated errno

@@ -10,7 +10,7 @@ use crate::sys::{Error, Result, record_lock};
 use std::sync::atomic::Ordering::SeqCst;
 
 impl Herd {
-    /// Takes a slot for a worker of this process: `wanted`, or any.
+    /// Takes a slot for a worker of this process: `wanted`, or any but the acceptor's.
     pub fn claim_slot(&self, wanted: Option<u16>) -> Result<(u16, Claim)> {
         match wanted {
             Some(number) => {
@@ -18,7 +18,10 @@ impl Herd {
                 Ok((number, self.try_claim(number, slot)?.ok_or(Error::BUSY)?))
             }
             None => {
-                for (number, slot) in self.numbered_slots() {
+                // The acceptor's slot is for who asks for it: another would take its place unawares.
+                let acceptor = self.settings.acceptor_slot;
+                let others = self.numbered_slots().filter(|&(number, _)| Some(number) != acceptor);
+                for (number, slot) in others {
                     if let Some(claim) = self.try_claim(number, slot)? {
                         return Ok((number, claim));
                     }

@@ -90,6 +90,11 @@ static void taken_and_foreign(void)
         CHECK_CODE(herd_listener_fd(herd, nobodys[i]), -ENOENT);
         CHECK_CODE(herd_listener_address(herd, nobodys[i], text, sizeof text), -ENOENT);
     }
+    /* Not -EBUSY, as for one that a worker uses. */
+    struct herd_worker *worker;
+    CHECK_CODE(herd_worker_create(herd, HERD_ANY_SLOT, &worker), 0);
+    CHECK_CODE(herd_remove_listener(herd, 1000), -ENOENT);
+    CHECK_CODE(herd_worker_destroy(worker), 0);
 
     char name[64];
     snprintf(name, sizeof name, "unix:@herd-test-%d", (int)getpid());

@@ -151,6 +151,8 @@ static void handoff(void)
     refused(&config, -EINVAL);
     config.acceptor_slot = 0; /* as in a zeroed config */
     works(&config);
+    handoff_config.acceptor_slot = 0;
+    works(&handoff_config);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 use super::handle::{HerdHandle, Output, destroy_worker, with_herd, with_loop, with_worker};
 use crate::abi::*;
 use crate::herd::Remote;
-use crate::sys::{Error, Result};
+use crate::sys::Error;
 use crate::worker::{Phase, Worker};
 use std::ffi::c_int;
 
@@ -101,16 +101,7 @@ pub extern "C" fn herd_run_once(worker: *mut herd_worker, timeout_ms: c_int) -> 
 /// it again after an error of a listener. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_run(worker: *mut herd_worker) -> c_int {
-    with_loop(worker, run)
-}
-
-fn run(worker: &Worker) -> Result<usize> {
-    while worker.phase() < Phase::Drained {
-        worker.run_once(-1)?;
-        // A handler can have met a defect of the library, or be in a child that it forked.
-        worker.check_usable()?;
-    }
-    Ok(0)
+    with_loop(worker, Worker::run)
 }
 
 /// Makes `herd_run` return after the turn that is running, and wakes it if it waits. The worker

@@ -89,6 +89,9 @@ pub struct Worker {
     home: Home,
     accepted_in_turn: Cell<u32>,
     waits: Cell<Waits>,
+    /// A wait is over whose turn the host made: once the right is given up, code of the host's may run for
+    /// as long as it likes.
+    host_goes_on: Cell<bool>,
     in_loop: Cell<bool>,
     /// Read by other threads too.
     poisoned: AtomicBool,
@@ -153,6 +156,7 @@ impl Worker {
             home: Home::default(),
             accepted_in_turn: Cell::new(0),
             waits: Cell::default(),
+            host_goes_on: Cell::new(false),
             in_loop: Cell::new(false),
             poisoned: AtomicBool::new(false),
         };

@@ -64,7 +64,8 @@ impl Worker {
     /// The usual unlock, of a worker that has nothing to run. None: `unlock` has to look closer.
     #[inline(always)]
     pub fn unlock_quickly(&self) -> Option<bool> {
-        let is_usual = self.conduct.is_plain() && !self.has_events_to_run();
+        let is_usual =
+            self.conduct.is_plain() && !self.host_goes_on.get() && !self.has_events_to_run();
         is_usual.then(|| self.release())
     }
 
@@ -203,7 +204,8 @@ impl Worker {
         {
             self.let_less_loaded_accept()?;
         }
-        if self.gate.is_some() && self.has_handlers_to_run() {
+        let host_goes_on = self.host_goes_on.take();
+        if self.gate.is_some() && (host_goes_on || self.has_handlers_to_run()) {
             self.leave_right_to_idle()?;
         }
         Ok(was_held)

@@ -1,10 +1,10 @@
 //! The turn, in nginx's order (ngx_process_events_and_timers in ngx_event.c), and its parts.
 
-use super::Worker;
 use super::account::Causes;
 use super::conduct::Conduct;
 use super::hosted::Waits;
 use super::right::Asked;
+use super::{Phase, Worker};
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
 use crate::accept::handoff::Origin;
@@ -18,13 +18,28 @@ use crate::sys::{Error, Result, probes};
 use std::os::fd::AsRawFd;
 
 impl Worker {
-    /// One turn. Returns the number of connections, events and timers that were handled.
+    /// One turn of a loop of the host's. Returns the number of connections, events and timers that
+    /// were handled.
     pub fn run_once(&self, timeout_ms: i32) -> Result<usize> {
         check_timeout(timeout_ms)?;
         self.refuse_host_loop()?;
         self.trylock()?;
         let waited = self.wait(timeout_ms);
+        self.host_goes_on.set(true);
         self.finish(waited)
+    }
+
+    /// Turns until the worker has stopped or drained. The host gets the thread in handlers only.
+    pub fn run(&self) -> Result<usize> {
+        self.refuse_host_loop()?;
+        while self.phase() < Phase::Drained {
+            self.trylock()?;
+            let waited = self.wait(-1);
+            self.finish(waited)?;
+            // A handler can have met a defect of the library, or be in a child that it forked.
+            self.check_usable()?;
+        }
+        Ok(0)
     }
 
     /// The turn after its wait.
@@ -49,6 +64,7 @@ impl Worker {
         self.refuse_host_loop()?;
         self.check_slot()?;
         let waited = self.wait(timeout_ms);
+        self.host_goes_on.set(true);
         if flags & HERD_POST_EVENTS == 0 {
             let accepted = waited.and_then(|_| self.accept_posted());
             // Whatever failed, as in `run_once`.
@@ -200,7 +216,7 @@ impl Worker {
     /// Whether something will run once the accept right is given up: the turn's handlers, or what
     /// the host does with connections that it took by itself, or may do where its own loop waits.
     pub(super) fn has_handlers_to_run(&self) -> bool {
-        self.waits.get() == Waits::InHostLoop
+        self.waits.get() != Waits::Itself
             || self.accepted_in_turn.get() > 0
             || self.acceptor.has_kept()
             || self.passing.has_received()

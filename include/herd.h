@@ -1248,7 +1248,8 @@ int herd_slot_listener_fd(const struct herd *herd,
  * `herd_check`.
  *
  * Returns 0. -EBUSY: events are added, or the host's loop waits for this worker already; -EINVAL: NULL,
- * or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker; -ENOMEM, -ENOSPC:
+ * or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker of this
+ * herd (one of another herd's is not seen), or is what `herd_worker_fd` gave for one; -ENOMEM, -ENOSPC:
  * see epoll_ctl(2). Otherwise negative: as `herd_run_once`. Thread: the worker's own, not from a
  * callback. Since 0.1.
  */
@@ -1656,13 +1657,15 @@ int herd_worker_create(struct herd *herd,
 int herd_worker_destroy(struct herd_worker *worker);
 
 /**
- * The worker's slot, >= 0. Negative: as `herd_run_once`. Since 0.1.
+ * The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's by now.
+ * Since 0.1.
  */
 int herd_worker_slot(struct herd_worker *worker);
 
 /**
- * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is below
- * HERD_WORKER_DRAINED. Negative: as `herd_run_once`. Since 0.1.
+ * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or above and
+ * below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot was taken away, so
+ * that such a loop ends then. Since 0.1.
  */
 int herd_worker_state(struct herd_worker *worker);
 

@@ -23,7 +23,8 @@ use std::ffi::c_int;
 /// `herd_check`.
 ///
 /// Returns 0. -EBUSY: events are added, or the host's loop waits for this worker already; -EINVAL: NULL,
-/// or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker; -ENOMEM, -ENOSPC:
+/// or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker of this
+/// herd (one of another herd's is not seen), or is what `herd_worker_fd` gave for one; -ENOMEM, -ENOSPC:
 /// see epoll_ctl(2). Otherwise negative: as `herd_run_once`. Thread: the worker's own, not from a
 /// callback. Since 0.1.
 #[unsafe(no_mangle)]

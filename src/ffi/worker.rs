@@ -58,17 +58,20 @@ pub extern "C" fn herd_worker_destroy(worker: *mut herd_worker) -> c_int {
     destroy_worker(worker)
 }
 
-/// The worker's slot, >= 0. Negative: as `herd_run_once`. Since 0.1.
+/// The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's by now.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_slot(worker: *mut herd_worker) -> c_int {
-    with_worker(worker, |worker| Ok(usize::from(worker.slot_number())))
+    with_worker(worker, |worker| worker.check_slot().map(|()| usize::from(worker.slot_number())))
 }
 
-/// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is below
-/// HERD_WORKER_DRAINED. Negative: as `herd_run_once`. Since 0.1.
+/// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or above and
+/// below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot was taken away, so
+/// that such a loop ends then. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_state(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
+        worker.check_slot()?;
         let state = match worker.phase() {
             Phase::Running => HERD_WORKER_RUNNING,
             Phase::Draining => HERD_WORKER_DRAINING,

@@ -15,7 +15,14 @@ use crate::sys::{Result, probes};
 
 impl Worker {
     pub(super) fn watch_guard(&self) -> Result<()> {
-        if self.herd.is_coordinated() && !self.conduct.get().watches_guard {
+        if self.herd.is_coordinated() { self.mark_set() } else { Ok(()) }
+    }
+
+    /// All workers of the herd have the guard in their sets, and a set has a descriptor once: where a
+    /// worker is already, another cannot enter (EEXIST in epoll_ctl(2)), by whatever number it knows the
+    /// set. Without coordination the guard never ticks, and marks the set all the same.
+    pub(super) fn mark_set(&self) -> Result<()> {
+        if !self.conduct.get().watches_guard {
             let events = self.herd.guard_events();
             let [timer, backup] = self.herd.guard.fds();
             self.reactor.watch(timer, events, Source::Guard)?;

@@ -35,6 +35,7 @@ impl Worker {
         if self.reactor.is_attached() {
             return Err(Error::HOST_LOOP);
         }
+        self.mark_set()?;
         self.leave_waiting_to_host()?;
         Ok(self.reactor.fd())
     }
@@ -45,7 +46,10 @@ impl Worker {
         if self.waits.get() != Waits::Itself {
             return Err(Error::BUSY);
         }
-        let attached = self.leave_waiting_to_host().and_then(|()| self.reactor.attach(epfd, data));
+        let attached = self
+            .leave_waiting_to_host()
+            .and_then(|()| self.mark_set())
+            .and_then(|()| self.reactor.attach(epfd, data));
         attached.inspect_err(|error| {
             self.waits.set(Waits::Itself);
             self.herd.log.error(format_args!("slot {}: attach epoll {epfd}: {error}", self.slot));

@@ -108,14 +108,17 @@ static void attached(uint32_t mode)
     /* Its last turn has left it armed. */
     CHECK_CODE(herd_attach_epoll(worker, epfd, 1), 0);
     CHECK_CODE(herd_attach_epoll(worker, epfd, 1), -EBUSY);
+    CHECK_CODE(herd_attach_epoll(other, epfd, 2), -EEXIST);
     CHECK_CODE(herd_worker_fd(worker), mode == HERD_MODE_EXCLUSIVE ? HERD_ENESTED : HERD_EHOSTLOOP);
     check_host_waits(worker);
-    /* A set has one worker. */
-    if (mode != HERD_MODE_MUTEX) {
-        CHECK(herd_run_once(other, 0) >= 0);
-        CHECK_CODE(herd_attach_epoll(other, epfd, 2), -EEXIST);
-        check_waits_itself(other);
-    }
+    /* A set has one worker, whether that one made a turn yet or not, and by whatever number. */
+    int alias = dup(epfd);
+    CHECK(alias >= 0);
+    CHECK_CODE(herd_attach_epoll(other, epfd, 2), -EEXIST);
+    CHECK_CODE(herd_attach_epoll(other, alias, 2), -EEXIST);
+    check_waits_itself(other);
+    CHECK_CODE(herd_attach_epoll(other, alias, 2), -EEXIST);
+    close(alias);
 
     /* Its descriptors are open in the other worker too, and leave the set all the same. */
     CHECK_CODE(herd_worker_destroy(worker), 0);
@@ -133,10 +136,12 @@ static void nested(uint32_t mode)
 {
     struct herd *herd = logging_herd(mode);
     new_listener(herd, NULL, NULL);
-    struct herd_worker *worker = new_worker(herd);
+    struct herd_worker *worker = new_worker(herd), *other = new_worker(herd);
     int fd = herd_worker_fd(worker), epfd = new_epoll();
     CHECK(fd >= 0);
     CHECK_EQ(herd_worker_fd(worker), fd);
+    CHECK_CODE(herd_attach_epoll(other, fd, 1), -EEXIST);
+    CHECK_CODE(herd_worker_destroy(other), 0);
     CHECK_CODE(herd_attach_epoll(worker, epfd, 1), -EBUSY);
     check_host_waits(worker);
     close(epfd);

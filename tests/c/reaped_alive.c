@@ -50,6 +50,8 @@ static void reported_dead(struct herd *herd, struct shared *shared)
 
     REFUSED(herd_run_once(worker, 0));
     REFUSED(herd_run(worker));
+    REFUSED(herd_worker_state(worker));
+    REFUSED(herd_worker_slot(worker));
     REFUSED(herd_trylock(worker));
     REFUSED(herd_enable_accept(worker));
     REFUSED(herd_process_events(worker, 0, HERD_POST_EVENTS));

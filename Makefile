@@ -31,7 +31,7 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples herdtop demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow test test-tools header header-check install install-lib install-herdtop uninstall clean help FORCE
+.PHONY: all lib examples herdtop demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow test test-tools header header-check paths-check install install-lib install-herdtop uninstall clean help FORCE
 
 all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
@@ -39,12 +39,13 @@ lib: $(LIBS)
 # --- The libraries ---------------------------------------------------------------------------
 
 # `cargo rustc` rather than `cargo build`: without the rlib among the crate types, cargo applies
-# fat LTO, and rustc tells which system libraries the static library needs.
+# fat LTO, and rustc tells which system libraries the static library needs. The unwinder is the compiler
+# driver's to add, as it does: libgcc_s by default, libgcc_eh with -static, where there is no libgcc_s.
 $(BUILD)/native-static-libs: $(SOURCES)
 	@mkdir -p $(BUILD)
 	$(CARGO) rustc --release --locked --lib --target-dir $(TARGET_DIR) --crate-type cdylib,staticlib \
 		-- --print native-static-libs=$(RELEASE)/native-static-libs
-	cp $(RELEASE)/native-static-libs $@
+	sed 's/-lgcc_s *//' $(RELEASE)/native-static-libs >$@
 
 $(BUILD)/$(REAL): $(BUILD)/native-static-libs
 	$(INSTALL) -m 755 $(RELEASE)/libherd.so $@
@@ -289,22 +290,31 @@ $(BUILD)/peers/events_%: bench/peers/events.c
 pc_path   = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 PC_DIR    = $(DESTDIR)$(LIBDIR)/pkgconfig
 CMAKE_DIR = $(DESTDIR)$(LIBDIR)/cmake/herd
+# quoted TEXT: what stands for it in the replacement of `sed 's|...|...|'`
+quoted = $(subst |,\|,$(subst &,\&,$(1)))
 # fill TEMPLATE INTO-DIRECTORY
-fill = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call pc_path,$(LIBDIR))|' \
-	-e 's|@INCLUDEDIR@|$(call pc_path,$(INCLUDEDIR))|' -e 's|@VERSION@|$(VERSION)|' -e 's|@SONAME@|$(SONAME)|' \
+fill = sed -e 's|@PREFIX@|$(call quoted,$(PREFIX))|' -e 's|@LIBDIR@|$(call quoted,$(call pc_path,$(LIBDIR)))|' \
+	-e 's|@INCLUDEDIR@|$(call quoted,$(call pc_path,$(INCLUDEDIR)))|' -e 's|@VERSION@|$(VERSION)|' -e 's|@SONAME@|$(SONAME)|' \
 	-e "s|@LIBS_PRIVATE@|$$(cat $(BUILD)/native-static-libs)|" \
 	-e "s|@LIBS_PRIVATE_LIST@|$$(tr -s ' ' ';' <$(BUILD)/native-static-libs)|" \
-	-e "s|@INCLUDEDIR_FROM_LIBDIR@|$$(realpath -ms --relative-to='$(LIBDIR)' '$(INCLUDEDIR)')|" \
+	-e "s|@INCLUDEDIR_FROM_LIBDIR@|$$(realpath -ms --relative-to='$(LIBDIR)' '$(INCLUDEDIR)' | sed 's/[&|]/\\&/g')|" \
 	-e "s|@POINTER_BYTES@|$$(echo __SIZEOF_POINTER__ | $(CC) -E -P -)|" $(1) >'$(2)/$(notdir $(1:.in=))' && \
 	chmod 644 '$(2)/$(notdir $(1:.in=))'
 
+# herd.pc gives them to compilers that run in other directories, and a shell and pkg-config read them in
+# quotes.
+paths-check:
+	@:$(foreach name,PREFIX LIBDIR INCLUDEDIR BINDIR,$(if $(filter /%,$(firstword $($(name)))),,\
+		$(error $(name)=$($(name)) is no absolute path))$(foreach character,' " \ $$,\
+		$(if $(findstring $(character),$($(name))),$(error $(name)=$($(name)) has a $(character)))))
+
 install: install-lib install-herdtop ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR, BINDIR)
 
-install-herdtop: $(BUILD)/herdtop
+install-herdtop: paths-check $(BUILD)/herdtop
 	$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
 	$(INSTALL) -m 755 $(BUILD)/herdtop '$(DESTDIR)$(BINDIR)/herdtop'
 
-install-lib: $(LIBS) ## install the library alone, which needs fewer crates
+install-lib: paths-check $(LIBS) ## install the library alone, which needs fewer crates
 	$(INSTALL) -d '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(INCLUDEDIR)'
 	$(INSTALL) -m 755 $(BUILD)/$(REAL) '$(DESTDIR)$(LIBDIR)/$(REAL)'
 	ln -sf $(REAL) '$(DESTDIR)$(LIBDIR)/$(SONAME)'

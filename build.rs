@@ -55,6 +55,7 @@ mod header {
                 Some((directive, "__cplusplus")) if directive.ends_with("//") => {
                     tidied += &format!("{}\n", directive.trim_end_matches("//").trim_end());
                 }
+                _ if line == "}  // extern \"C\"" => tidied += "}\n",
                 _ if line.is_empty() && tidied.ends_with("\n\n") => {}
                 _ => tidied += &format!("{line}\n"),
             }

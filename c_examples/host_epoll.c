@@ -69,7 +69,7 @@ static void leave_idle(void)
 static int run_loop(void)
 {
     struct epoll_event events[EVENTS_PER_WAIT];
-    struct herd_accepted accepted = { .size = sizeof accepted };
+    struct herd_accepted accepted = HERD_ACCEPTED_INIT;
     int state, checked_in = 0;
     for (bool left_idle = false; (state = herd_worker_state(worker)) < HERD_WORKER_DRAINED;) {
         if (state == HERD_WORKER_DRAINING && !left_idle) {

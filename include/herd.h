@@ -24,6 +24,12 @@ struct herd_timer;
     NULL, NULL, NULL, NULL, 0 }
 /** Initialiser of a `struct herd_listen_options`: every member has its default. */
 #define HERD_LISTEN_OPTIONS_INIT { sizeof(struct herd_listen_options), 0, 0, 0 }
+/** Initialiser of a `struct herd_accepted`, for `herd_accept` to fill. */
+#ifdef __cplusplus
+#define HERD_ACCEPTED_INIT { sizeof(struct herd_accepted), -1, 0, 0, {}, 0, {} }
+#else
+#define HERD_ACCEPTED_INIT { sizeof(struct herd_accepted), -1, 0, 0, { 0 }, 0, { 0 } }
+#endif
 
 /**
  * The best mode that works here. `herd_mode` tells which it is.
@@ -403,7 +409,8 @@ typedef void (*herd_handoff_fn)(struct herd_worker *worker,
                                 void *handoff_data);
 
 /**
- * A connection taken with `herd_accept`. Set `size` before the call.
+ * A connection taken with `herd_accept`. Initialise with `HERD_ACCEPTED_INIT`, or set `size` before the
+ * call.
  */
 struct herd_accepted {
     /**
@@ -684,7 +691,9 @@ struct herd_stats {
      */
     uint64_t turns;
     /**
-     * Returns from the wait with at least one event.
+     * Returns from the wait with at least one event of this worker's. Where a loop of the host's polls
+     * `herd_worker_fd`, a tick or bell that another worker took first can wake it with nothing left to
+     * find: that is counted nowhere, in `turns` alone.
      */
     uint64_t wakeups;
     /**
@@ -1241,7 +1250,9 @@ int herd_slot_listener_fd(const struct herd *herd,
  * host passes over these; what they mean, `herd_check` finds out by itself. All modes work.
  * The host calls `herd_prepare` before and `herd_check` after every wait. `epfd` is waited on
  * directly, not through another epoll set, and has one worker; it stays open until
- * `herd_worker_destroy`, which takes the library's descriptors out.
+ * `herd_worker_destroy`, which takes the library's descriptors out. Make the set after the fork: one that
+ * was inherited is shared, and where the parent or another child attached a worker, the answer is
+ * -EEXIST, also after that process died without `herd_worker_destroy`.
  *
  * Afterwards the host watches its descriptors by itself: `herd_event_add`, `herd_run_once`,
  * `herd_run` and `herd_process_events` answer HERD_EHOSTLOOP. Timers and posted events run in
@@ -1294,7 +1305,9 @@ int herd_prepare(struct herd_worker *worker,
  * waits, gives the accept right up, then runs accept callbacks, expired timers and posted events. Does
  * not wait. Until it is called the other workers count on this one to accept, so handlers that run
  * before it make clients wait. A host whose loop has no place right after the wait calls it first thing
- * in each of its handlers: without a `herd_prepare` before, it does nothing.
+ * in each of its handlers: without a `herd_prepare` before, it does nothing. What the last turn armed stays
+ * so: a host that goes on waiting without `herd_prepare` is woken by what it never takes, in EXCLUSIVE and
+ * REUSEPORT in place of workers that would, and such clients wait for the guard, accept_delay_ms.
  *
  * Returns the number of connections, timers and events that were handled, and of connections to take
  * with `herd_accept`; 0 if there was no `herd_prepare` since the last. HERD_EHOSTLOOP: as
@@ -1573,7 +1586,7 @@ int herd_stats_text(const struct herd *herd,
  *
  * Returns the number of listeners added, 0 if none of the name was passed, or nothing was passed to
  * this process: then listen with `herd_listen`. -EINVAL: NULL herd, a variable that is
- * malformed, more or fewer names than descriptors, or a socket that does not listen; -EBADF: a
+ * malformed (LISTEN_FDS=0 too, as for sd_listen_fds(3)), more or fewer names than descriptors, or a socket that does not listen; -EBADF: a
  * descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
  * descriptors of several kinds); -EBUSY: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
  * log has the variables. Thread: any, while no other changes the environment or the descriptors.
@@ -1695,15 +1708,17 @@ int herd_run(struct herd_worker *worker);
 
 /**
  * Makes `herd_run` return after the turn that is running, and wakes it if it waits. The worker
- * accepts no more. Any thread of this process, and signal handlers. Since 0.1.
+ * accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this process, and signal handlers. Since 0.1.
  *
  * Returns 0. Negative: as `herd_worker_slot`.
  */
 int herd_stop(struct herd_worker *worker);
 
 /**
- * Makes the worker stop accepting: it gives the accept right up at once, wakes another worker, and
- * serves the connections that it has. `herd_run` returns when the last one was closed. Any thread
+ * Makes the worker stop accepting: it is woken, and in its turn gives the accept right up, wakes another
+ * worker, and serves the connections that it has. In a turn of the host's own, between `herd_prepare` or
+ * `herd_trylock` and `herd_check` or `herd_unlock`, the right is given up by the latter; a client that
+ * comes before waits for that, accept_delay_ms + handover_delay_us at most while another is idle. `herd_run` returns when the last one was closed. Any thread
  * of this process, and signal handlers. Since 0.1.
  *
  * Returns 0. Negative: as `herd_worker_slot`.
@@ -1711,7 +1726,7 @@ int herd_stop(struct herd_worker *worker);
 int herd_drain(struct herd_worker *worker);
 
 #ifdef __cplusplus
-}  // extern "C"
+}
 #endif
 
 #endif  /* HERD_H */

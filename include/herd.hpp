@@ -6,7 +6,8 @@
  *
  * What a call does, and who may make it, says <herd.h> at the call of that name. Here holds besides:
  *
- * Namespace. `libherd`: C has taken the name `herd` for a struct, so it cannot be a namespace.
+ * Namespace. `libherd`: C has taken the name `herd` for a struct, so it cannot be a namespace. For the same
+ * reason `using namespace libherd` makes a plain `herd` ambiguous: write `libherd::herd`.
  *
  * Errors. Nothing here throws of its own, and it works with -fno-exceptions and -fno-rtti. A call
  * returns std::error_code, or result<T> where it has something to give: [[nodiscard]], but for calls
@@ -19,7 +20,8 @@
  * done. Catch inside of the callback what is meant to be survived.
  *
  * Owners. `herd`, `worker` and `connection` move and are not copied; `event` and `timer` stay where
- * they are, being linked into the worker, and belong as members into the host's own object. Empty or
+ * they are, being linked into the worker, and belong as members into the host's own object. An owner
+ * whose end fails in its destructor or in an assignment tells nobody: `destroy` does. Empty or
  * moved-from ones answer every call with -EINVAL. Ends come in this order: events and timers, then
  * their connections, then the worker, then the herd. Members are destroyed in reverse, so: the
  * connection is declared before its event.
@@ -70,7 +72,9 @@ enum class errc : int {
 
 namespace detail {
 
-class error_category final : public std::error_category {
+// One in the whole process, also where a program's parts are built with -fvisibility=hidden: std::error_code
+// compares categories by address.
+class __attribute__((visibility("default"))) error_category final : public std::error_category {
 public:
     const char *name() const noexcept override { return "libherd"; }
 
@@ -87,7 +91,7 @@ public:
 } // namespace detail
 
 /// The category of every error code of the library. Their values are the return codes of <herd.h>.
-inline const std::error_category &category() noexcept
+__attribute__((visibility("default"))) inline const std::error_category &category() noexcept
 {
     static const detail::error_category instance;
     return instance;
@@ -317,9 +321,11 @@ inline result<connection> worker_ref::accept() const noexcept
 /// `void(std::uint32_t ready)`. Its end, also within its own handler, takes it out of the worker.
 class event {
 public:
-    template <class F, class = std::enable_if_t<std::is_invocable_v<const F &, std::uint32_t>>>
+    template <class F, class = std::enable_if_t<std::is_invocable_v<F &, std::uint32_t>>>
     event(worker_ref worker, F handler) noexcept : worker_(worker), handler_(handler)
     {
+        static_assert(std::is_invocable_v<const F &, std::uint32_t>,
+                      "a handler is called const, so no mutable lambda: capture a reference to what it changes");
         herd_event_init(&event_, run<F>, this);
     }
     event(const event &) = delete;
@@ -370,9 +376,11 @@ private:
 /// Runs `handler`, as `void()`, once after each start. Its end, also within its own handler, stops it.
 class timer {
 public:
-    template <class F, class = std::enable_if_t<std::is_invocable_v<const F &>>>
+    template <class F, class = std::enable_if_t<std::is_invocable_v<F &>>>
     timer(worker_ref worker, F handler) noexcept : worker_(worker), handler_(handler)
     {
+        static_assert(std::is_invocable_v<const F &>,
+                      "a handler is called const, so no mutable lambda: capture a reference to what it changes");
         herd_timer_init(&timer_, run<F>, this);
     }
     timer(const timer &) = delete;
@@ -475,7 +483,7 @@ struct accept_handler_of final : accept_handler {
 };
 
 template <class F>
-using if_accepts = std::enable_if_t<std::is_invocable_v<const F &, connection, peer>>;
+using if_accepts = std::enable_if_t<std::is_invocable_v<F &, connection, peer>>;
 
 } // namespace detail
 
@@ -630,6 +638,8 @@ private:
     template <class F, class Add>
     result<int> with_handler(F &&on_accept, bool is_one, const Add &add)
     {
+        static_assert(std::is_invocable_v<const F &, connection, peer>,
+                      "on_accept is called const, so no mutable lambda: capture a reference to what it changes");
         using handler_type = detail::accept_handler_of<F>;
         std::unique_ptr<handler_type> handler(new (std::nothrow) handler_type(std::move(on_accept)));
         if (handler == nullptr) {
@@ -649,6 +659,10 @@ private:
 };
 
 /// A worker of this process, made in the child after the fork, or in the thread that runs it.
+///
+/// It cannot end in a callback of its own (HERD_EREENTERED). Destroyed or assigned to there, it lets go of
+/// the worker, which keeps its slot and its descriptors until the process ends: leave the loop first
+/// (`stop`), or ask `destroy`.
 class worker : public worker_ref {
 public:
     worker() noexcept = default;

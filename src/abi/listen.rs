@@ -41,7 +41,8 @@ pub struct herd_listen_options {
     pub unix_mode: u32,
 }
 
-/// A connection taken with `herd_accept`. Set `size` before the call.
+/// A connection taken with `herd_accept`. Initialise with `HERD_ACCEPTED_INIT`, or set `size` before the
+/// call.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct herd_accepted {

@@ -26,7 +26,9 @@ pub struct herd_stats {
     pub closed: u64,
     /// Waits: one in a pass of the loop, or two if it was asked to accept.
     pub turns: u64,
-    /// Returns from the wait with at least one event.
+    /// Returns from the wait with at least one event of this worker's. Where a loop of the host's polls
+    /// `herd_worker_fd`, a tick or bell that another worker took first can wake it with nothing left to
+    /// find: that is counted nowhere, in `turns` alone.
     pub wakeups: u64,
     /// Wake-ups caused by a listener that ended without an accepted connection.
     pub wasted_wakeups: u64,

@@ -16,7 +16,9 @@ use std::ffi::c_int;
 /// host passes over these; what they mean, `herd_check` finds out by itself. All modes work.
 /// The host calls `herd_prepare` before and `herd_check` after every wait. `epfd` is waited on
 /// directly, not through another epoll set, and has one worker; it stays open until
-/// `herd_worker_destroy`, which takes the library's descriptors out.
+/// `herd_worker_destroy`, which takes the library's descriptors out. Make the set after the fork: one that
+/// was inherited is shared, and where the parent or another child attached a worker, the answer is
+/// -EEXIST, also after that process died without `herd_worker_destroy`.
 ///
 /// Afterwards the host watches its descriptors by itself: `herd_event_add`, `herd_run_once`,
 /// `herd_run` and `herd_process_events` answer HERD_EHOSTLOOP. Timers and posted events run in
@@ -73,7 +75,9 @@ pub extern "C" fn herd_prepare(worker: *mut herd_worker, timeout_ms: c_int) -> c
 /// waits, gives the accept right up, then runs accept callbacks, expired timers and posted events. Does
 /// not wait. Until it is called the other workers count on this one to accept, so handlers that run
 /// before it make clients wait. A host whose loop has no place right after the wait calls it first thing
-/// in each of its handlers: without a `herd_prepare` before, it does nothing.
+/// in each of its handlers: without a `herd_prepare` before, it does nothing. What the last turn armed stays
+/// so: a host that goes on waiting without `herd_prepare` is woken by what it never takes, in EXCLUSIVE and
+/// REUSEPORT in place of workers that would, and such clients wait for the guard, accept_delay_ms.
 ///
 /// Returns the number of connections, timers and events that were handled, and of connections to take
 /// with `herd_accept`; 0 if there was no `herd_prepare` since the last. HERD_EHOSTLOOP: as

@@ -17,7 +17,7 @@ use std::ffi::{c_char, c_int, c_void};
 ///
 /// Returns the number of listeners added, 0 if none of the name was passed, or nothing was passed to
 /// this process: then listen with `herd_listen`. -EINVAL: NULL herd, a variable that is
-/// malformed, more or fewer names than descriptors, or a socket that does not listen; -EBADF: a
+/// malformed (LISTEN_FDS=0 too, as for sd_listen_fds(3)), more or fewer names than descriptors, or a socket that does not listen; -EBADF: a
 /// descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
 /// descriptors of several kinds); -EBUSY: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
 /// log has the variables. Thread: any, while no other changes the environment or the descriptors.

@@ -108,7 +108,7 @@ pub extern "C" fn herd_run(worker: *mut herd_worker) -> c_int {
 }
 
 /// Makes `herd_run` return after the turn that is running, and wakes it if it waits. The worker
-/// accepts no more. Any thread of this process, and signal handlers. Since 0.1.
+/// accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this process, and signal handlers. Since 0.1.
 ///
 /// Returns 0. Negative: as `herd_worker_slot`.
 #[unsafe(no_mangle)]
@@ -119,8 +119,10 @@ pub extern "C" fn herd_stop(worker: *mut herd_worker) -> c_int {
     })
 }
 
-/// Makes the worker stop accepting: it gives the accept right up at once, wakes another worker, and
-/// serves the connections that it has. `herd_run` returns when the last one was closed. Any thread
+/// Makes the worker stop accepting: it is woken, and in its turn gives the accept right up, wakes another
+/// worker, and serves the connections that it has. In a turn of the host's own, between `herd_prepare` or
+/// `herd_trylock` and `herd_check` or `herd_unlock`, the right is given up by the latter; a client that
+/// comes before waits for that, accept_delay_ms + handover_delay_us at most while another is idle. `herd_run` returns when the last one was closed. Any thread
 /// of this process, and signal handlers. Since 0.1.
 ///
 /// Returns 0. Negative: as `herd_worker_slot`.

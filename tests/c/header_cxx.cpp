@@ -102,8 +102,7 @@ int main()
     CHECK_CODE(herd_stats_total(herd.get(), &stats), 0);
     CHECK_EQ(stats.accepted, 1);
     CHECK_EQ(stats.closed, 1);
-    herd_accepted accepted{};
-    accepted.size = sizeof accepted;
+    herd_accepted accepted = HERD_ACCEPTED_INIT;
     CHECK_CODE(herd_accept(worker.get(), &accepted), -EAGAIN);
     CHECK(herd_version_number() == HERD_VERSION_MAJOR * 10000 + HERD_VERSION_MINOR * 100 + HERD_VERSION_PATCH);
     CHECK_EQ(herd_abi(), HERD_ABI);

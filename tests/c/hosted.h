@@ -66,10 +66,8 @@ CHECK_HELPER void hosted_echo(int fd)
 /* A worker that greets, echoes and closes as the one of serve.h does. */
 __attribute__((noreturn)) CHECK_HELPER void hosted_run(int slot, enum hosted_way way)
 {
-    struct herd_accepted accepted;
+    struct herd_accepted accepted = HERD_ACCEPTED_INIT;
     struct epoll_event events[16];
-    memset(&accepted, 0, sizeof accepted);
-    accepted.size = sizeof accepted;
     CHECK_CODE(herd_worker_create(serve.herd, slot, &serve_worker), 0);
     signal(SIGTERM, serve_drain_on_signal);
     signal(SIGINT, serve_stop_on_signal);

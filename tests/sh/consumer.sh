@@ -29,3 +29,29 @@ check() {
 }
 check "${CC:-cc} -std=c99" consumer.c
 check "${CXX:-c++} -std=c++11" consumer.cpp
+
+# Everything static, the C library too. That one warns that getaddrinfo(3) needs it shared all the same.
+fully() {
+    $1 -static "$2" -o fully $static 2>said || { cat said; exit 1; }
+    ./fully "$version"
+    if ldd ./fully >/dev/null 2>&1; then echo "fully: is dynamic"; exit 1; fi
+}
+fully "${CC:-cc} -std=c99" consumer.c
+fully "${CXX:-c++} -std=c++11" consumer.cpp
+
+# The parts of a program have one error category, however little they show of themselves.
+cat >part.cpp <<'END'
+#include <herd.hpp>
+extern "C" __attribute__((visibility("default"))) const void *PART() { return &libherd::category(); }
+END
+cat >whole.cpp <<'END'
+extern "C" const void *one();
+extern "C" const void *two();
+int main() { return one() == two() ? 0 : 1; }
+END
+for part in one two; do
+    ${CXX:-c++} -std=c++17 -fPIC -shared -fvisibility=hidden -fvisibility-inlines-hidden -DPART=$part \
+        part.cpp -o lib$part.so $shared
+done
+${CXX:-c++} whole.cpp -o whole -L. -lone -ltwo -Wl,-rpath-link,"$tree/usr/local/lib"
+LD_LIBRARY_PATH=.:$tree/usr/local/lib ./whole || { echo "two error categories"; exit 1; }

@@ -55,7 +55,9 @@ refuses() {
 }
 refuses 'std::string text; libherd::event large(*worker, [text](std::uint32_t) {});' 'room for three pointers'
 refuses 'auto owned = std::make_shared<int>(); libherd::timer owner(*worker, [owned] {});' 'pointers, references and numbers'
-refuses 'int n = 0; libherd::timer changing(*worker, [n]() mutable { n++; });' 'no matching'
+refuses 'int n = 0; libherd::timer changing(*worker, [n]() mutable { n++; });' 'no mutable lambda'
+refuses 'int n = 0; libherd::event changing(*worker, [n](std::uint32_t) mutable { n++; });' 'no mutable lambda'
+refuses 'int n = 0; static_cast<void>(herd->add_listener(3, [n](libherd::connection, libherd::peer) mutable { n++; }));' 'no mutable lambda'
 refuses 'config.log_to([](int, const char *) {});' 'lvalue'
 refuses 'worker->run();' 'unused-result'
 refuses 'herd->listen("127.0.0.1:0");' 'unused-result'

@@ -54,3 +54,19 @@ in_repo install PREFIX="$tmp/my prefix"
 expect "$tmp/my prefix" lib include bin
 in_repo uninstall PREFIX="$tmp/my prefix"
 test ! -e "$tmp/my prefix"
+
+# Characters that sed takes for its own; paths that herd.pc cannot say.
+in_repo install PREFIX="$tmp/a&b|c"
+grep -qxF "prefix=$tmp/a&b|c" "$tmp/a&b|c/lib/pkgconfig/herd.pc"
+grep -qxF 'includedir=${prefix}/include' "$tmp/a&b|c/lib/pkgconfig/herd.pc"
+in_repo uninstall PREFIX="$tmp/a&b|c"
+# refused VARIABLE=VALUE WHY
+refused() {
+    if in_repo install DESTDIR="$tmp/refused" "$1" >"$tmp/said" 2>&1; then echo "installs: $1"; exit 1; fi
+    grep -qF "$2" "$tmp/said" || { cat "$tmp/said"; exit 1; }
+    test ! -e "$tmp/refused"
+}
+refused PREFIX=rel 'PREFIX=rel is no absolute path'
+refused LIBDIR=lib64 'LIBDIR=lib64 is no absolute path'
+refused PREFIX= 'PREFIX= is no absolute path'
+refused PREFIX="$tmp/q\"uote" 'has a "'

@@ -1,6 +1,7 @@
 #!/bin/sh
 # timeout: 300
-# Libs.private in herd.pc names the libraries that rustc says the static library needs.
+# Libs.private in herd.pc names the libraries that rustc says the static library needs, but for the
+# unwinder, which a compiler adds as it links: libgcc_s, or libgcc_eh with -static, where -lgcc_s is refused.
 set -eu
 root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${HERD_BUILD:-$root/build}
@@ -12,4 +13,4 @@ make -s -C "$root" BUILD="$build" install DESTDIR="$tmp" PREFIX=/usr LIBDIR=/usr
 written=$(sed -n 's/^Libs.private: *//p' "$tmp/usr/lib/pkgconfig/herd.pc")
 
 test -n "$said"
-test "$written" = "$said" || { echo "herd.pc: $written"; echo "rustc:   $said"; exit 1; }
+test "$written" = "$(echo "$said" | sed 's/-lgcc_s *//')" || { echo "herd.pc: $written"; echo "rustc:   $said"; exit 1; }

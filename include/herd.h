@@ -21,7 +21,7 @@ struct herd_timer;
 
 /** Initialiser of a `struct herd_config`: every member has its default. */
 #define HERD_CONFIG_INIT { sizeof(struct herd_config), 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, \
-    NULL, NULL, NULL, NULL, 0 }
+    NULL, NULL, NULL, NULL, 0, 0 }
 /** Initialiser of a `struct herd_listen_options`: every member has its default. */
 #define HERD_LISTEN_OPTIONS_INIT { sizeof(struct herd_listen_options), 0, 0, 0 }
 /** Initialiser of a `struct herd_accepted`, for `herd_accept` to fill. */
@@ -307,7 +307,7 @@ struct herd_timer;
 
 /**
  * For `herd_stats_histogram`: how long the accept right was held, from the beginning of the wait
- * with it until it was given up (MUTEX). What was taken away from a worker does not count.
+ * with it until it was given up (MUTEX, HANDOFF). What was taken away from a worker does not count.
  */
 #define HERD_HISTOGRAM_RIGHT_HELD 0
 
@@ -555,6 +555,10 @@ struct herd_config {
      * slot. Default, as is HERD_ANY_SLOT: whichever worker has the accept right.
      */
     int acceptor_slot;
+    /**
+     * 0. So that a member which comes here later does not get an older program's padding for a value.
+     */
+    uint32_t reserved;
 };
 
 /**
@@ -869,7 +873,7 @@ struct herd_stats {
      */
     uint64_t state_since_us;
     /**
-     * Slot of the worker that has the accept right (MUTEX); -1: none.
+     * Slot of the worker that has the accept right (MUTEX, HANDOFF); -1: none.
      */
     int32_t holder;
     /**
@@ -1126,15 +1130,16 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * to be workers; children use the pointer that they inherit. `config` may be NULL for the
  * defaults; it is copied.
  *
- * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
- * HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not
+ * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or members
+ * that do not go together (the log says which: a policy or callback that is not the mode's,
+ * `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
  * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
  * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
  * errno values from memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and
  * timerfd_create(2), and with a name from open(2) of its file: -EPERM, -ELOOP: it is not this
  * user's. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one
- * more with a name, another with the first listener, and another when connections are steered
- * (`herd_is_steered`). Since 0.1.
+ * more with a name, another with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and
+ * another when connections are steered (`herd_is_steered`). Since 0.1.
  */
 int herd_create(const struct herd_config *config, struct herd **herd);
 
@@ -1144,7 +1149,8 @@ int herd_create(const struct herd_config *config, struct herd **herd);
  * process of a herd that calls it removes the herd's name. The herd's pointer and those of its
  * workers are invalid afterwards, and nothing finds that out.
  *
- * Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
+ * Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Thread: any,
+ * while no other call on the herd runs in this process. Since 0.1.
  */
 int herd_destroy(struct herd *herd);
 
@@ -1184,7 +1190,8 @@ int herd_is_steered(const struct herd *herd);
  * -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
  * HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
  * negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
- * -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
+ * -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys a worker.
+ * Since 0.1.
  */
 int herd_listen(struct herd *herd,
                 const char *address,
@@ -1199,7 +1206,8 @@ int herd_listen(struct herd *herd,
  * HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
  *
  * Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
- * herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Since 0.1.
+ * herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`.
+ * Since 0.1.
  */
 int herd_add_listener(struct herd *herd,
                       int fd,
@@ -1211,9 +1219,12 @@ int herd_add_listener(struct herd *herd,
  * descriptor of it in this process. Its number may be given to the next listener.
  *
  * Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
- * uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process. Since 0.1.
+ * uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
+ * the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`.
+ * Since 0.1.
  */
-int herd_remove_listener(struct herd *herd, int listener);
+int herd_remove_listener(struct herd *herd,
+                         int listener);
 
 /**
  * Writes the address that a listener is bound to, with the port that the kernel chose, as
@@ -1371,7 +1382,8 @@ int herd_reap(struct herd *herd,
  * another worker, such as the new generation of a reload while the old one drains: a worker that
  * finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).
  *
- * Returns the number. -EINVAL: NULL. Any process of the herd, any thread. Since 0.1.
+ * Returns the number. -EINVAL: NULL; negated errno values of fcntl(2). Any process of the herd, any
+ * thread. Since 0.1.
  */
 int herd_free_slots(struct herd *herd);
 
@@ -1642,19 +1654,17 @@ uint32_t herd_abi(void);
 /**
  * Makes a worker on a slot of the herd, for the calling process. Call it in the child after the
  * fork, or in the thread that is to run it. `slot` is 0 to max_workers - 1, or HERD_ANY_SLOT,
- * which is never the `acceptor_slot`. The
- * worker serves the listeners that the herd has now.
+ * which is never the `acceptor_slot`. The worker serves the listeners that the herd has now.
  *
- * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of `acceptor_slot` aside); -EBUSY: this
- * one is; -EINVAL: NULL, or no such slot; -ESTALE: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where
- * all workers must have the same listeners, this process was forked before they were changed;
- * -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT negated errno
- * values of listen(2). Thread: any; afterwards the worker belongs to one thread at a time. Fork: a
- * child of this process cannot use it (HERD_EFORKED). Since 0.1.
+ * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of
+ * `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
+ * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
+ * process was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
+ * one); -ENOSPC: see epoll_ctl(2); negated errno values of fcntl(2); in HERD_MODE_REUSEPORT
+ * negated errno values of listen(2). Thread: any; afterwards the worker belongs to one thread at a
+ * time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.
  */
-int herd_worker_create(struct herd *herd,
-                       int slot,
-                       struct herd_worker **worker);
+int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
 
 /**
  * Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker
@@ -1670,15 +1680,15 @@ int herd_worker_create(struct herd *herd,
 int herd_worker_destroy(struct herd_worker *worker);
 
 /**
- * The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's by now.
- * Since 0.1.
+ * The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's
+ * by now. Since 0.1.
  */
 int herd_worker_slot(struct herd_worker *worker);
 
 /**
- * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or above and
- * below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot was taken away, so
- * that such a loop ends then. Since 0.1.
+ * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or
+ * above and below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot
+ * was taken away, so that such a loop ends then. Since 0.1.
  */
 int herd_worker_state(struct herd_worker *worker);
 
@@ -1708,18 +1718,20 @@ int herd_run(struct herd_worker *worker);
 
 /**
  * Makes `herd_run` return after the turn that is running, and wakes it if it waits. The worker
- * accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this process, and signal handlers. Since 0.1.
+ * accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this
+ * process, and signal handlers. Since 0.1.
  *
  * Returns 0. Negative: as `herd_worker_slot`.
  */
 int herd_stop(struct herd_worker *worker);
 
 /**
- * Makes the worker stop accepting: it is woken, and in its turn gives the accept right up, wakes another
- * worker, and serves the connections that it has. In a turn of the host's own, between `herd_prepare` or
- * `herd_trylock` and `herd_check` or `herd_unlock`, the right is given up by the latter; a client that
- * comes before waits for that, accept_delay_ms + handover_delay_us at most while another is idle. `herd_run` returns when the last one was closed. Any thread
- * of this process, and signal handlers. Since 0.1.
+ * Makes the worker stop accepting: it is woken, and in its turn gives the accept right up, wakes
+ * another worker, and serves the connections that it has. In a turn of the host's own, between
+ * `herd_prepare` or `herd_trylock` and `herd_check` or `herd_unlock`, the right is given up by the
+ * latter; a client that comes before waits for that, accept_delay_ms + handover_delay_us at most
+ * while another is idle. `herd_run` returns when the last one was closed. Any thread of this
+ * process, and signal handlers. Since 0.1.
  *
  * Returns 0. Negative: as `herd_worker_slot`.
  */

@@ -41,6 +41,9 @@ const HANDOFF_ACCEPT_BATCH: u32 = 16;
 impl Settings {
     pub fn new(config: &herd_config, name: &str, log: &Log) -> Result<Settings> {
         let check = Check { log };
+        if config.reserved != 0 {
+            return check.says("reserved", config.reserved, Err(Error::errno(libc::E2BIG)));
+        }
         let balance_data = HostPointer(config.balance_data);
         let balance = Balance::resolve(config.balance, config.balance_callback, balance_data);
         let accept_delay = config.accept_delay_ms;

@@ -129,4 +129,6 @@ pub struct herd_config {
     /// stopped, hangs or is dead, new clients wait in the backlog, until it goes on or a new one has its
     /// slot. Default, as is HERD_ANY_SLOT: whichever worker has the accept right.
     pub acceptor_slot: c_int,
+    /// 0. So that a member which comes here later does not get an older program's padding for a value.
+    pub reserved: u32,
 }

@@ -120,7 +120,7 @@ pub struct herd_stats {
     /// One slot: when it came into its state. Total: 0. Like all times here in microseconds of
     /// CLOCK_MONOTONIC (clock_gettime(2)).
     pub state_since_us: u64,
-    /// Slot of the worker that has the accept right (MUTEX); -1: none.
+    /// Slot of the worker that has the accept right (MUTEX, HANDOFF); -1: none.
     pub holder: i32,
     /// Number of slots, max_workers of the configuration.
     pub slots: u32,
@@ -148,7 +148,7 @@ pub struct herd_stats {
 pub const HERD_HISTOGRAM_BUCKETS: u32 = 192;
 
 /// For `herd_stats_histogram`: how long the accept right was held, from the beginning of the wait
-/// with it until it was given up (MUTEX). What was taken away from a worker does not count.
+/// with it until it was given up (MUTEX, HANDOFF). What was taken away from a worker does not count.
 pub const HERD_HISTOGRAM_RIGHT_HELD: u32 = 0;
 /// For `herd_stats_histogram`: from a connection's readiness to its accept as far as the worker
 /// knows: from the return of the wait that reported it. The time that a connection was in the

@@ -25,6 +25,7 @@ pub(super) const CONFIG_DEFAULTS: herd_config = herd_config {
     pick_callback: None,
     pick_data: ptr::null_mut(),
     acceptor_slot: 0,
+    reserved: 0,
 };
 
 pub(super) const LISTEN_OPTIONS_DEFAULTS: herd_listen_options = herd_listen_options {

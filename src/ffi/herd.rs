@@ -21,15 +21,16 @@ use std::ffi::{c_char, c_int, c_void};
 /// to be workers; children use the pointer that they inherit. `config` may be NULL for the
 /// defaults; it is copied.
 ///
-/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or
-/// HERD_MODE_REUSEPORT with HERD_BALANCE_PACK; HERD_EABI or -E2BIG: a `config->size` that is not
+/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or members
+/// that do not go together (the log says which: a policy or callback that is not the mode's,
+/// `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
 /// possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
 /// this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
 /// errno values from memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and
 /// timerfd_create(2), and with a name from open(2) of its file: -EPERM, -ELOOP: it is not this
 /// user's. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one
-/// more with a name, another with the first listener, and another when connections are steered
-/// (`herd_is_steered`). Since 0.1.
+/// more with a name, another with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and
+/// another when connections are steered (`herd_is_steered`). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
     let create = || -> Result<usize> {
@@ -52,7 +53,8 @@ pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) 
 /// process of a herd that calls it removes the herd's name. The herd's pointer and those of its
 /// workers are invalid afterwards, and nothing finds that out.
 ///
-/// Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Since 0.1.
+/// Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Thread: any,
+/// while no other call on the herd runs in this process. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_destroy(herd: *mut herd) -> c_int {
     destroy_herd(herd)
@@ -96,7 +98,8 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
 /// HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
 /// negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
-/// -EADDRNOTAVAIL; -ENOSPC: too many listeners. Since 0.1.
+/// -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys a worker.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
     herd: *mut herd,
@@ -127,7 +130,8 @@ pub extern "C" fn herd_listen(
 /// HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
 ///
 /// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
-/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Since 0.1.
+/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_add_listener(
     herd: *mut herd,
@@ -145,7 +149,9 @@ pub extern "C" fn herd_add_listener(
 /// descriptor of it in this process. Its number may be given to the next listener.
 ///
 /// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
-/// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process. Since 0.1.
+/// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
+/// the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`.
+/// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {

@@ -28,7 +28,8 @@ pub extern "C" fn herd_reap(herd: *mut herd, pid: c_int) -> c_int {
 /// another worker, such as the new generation of a reload while the old one drains: a worker that
 /// finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).
 ///
-/// Returns the number. -EINVAL: NULL. Any process of the herd, any thread. Since 0.1.
+/// Returns the number. -EINVAL: NULL; negated errno values of fcntl(2). Any process of the herd, any
+/// thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_free_slots(herd: *mut herd) -> c_int {
     with_herd(herd, |handle| handle.herd.free_slots())

@@ -18,15 +18,15 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 
 /// Makes a worker on a slot of the herd, for the calling process. Call it in the child after the
 /// fork, or in the thread that is to run it. `slot` is 0 to max_workers - 1, or HERD_ANY_SLOT,
-/// which is never the `acceptor_slot`. The
-/// worker serves the listeners that the herd has now.
+/// which is never the `acceptor_slot`. The worker serves the listeners that the herd has now.
 ///
-/// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of `acceptor_slot` aside); -EBUSY: this
-/// one is; -EINVAL: NULL, or no such slot; -ESTALE: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where
-/// all workers must have the same listeners, this process was forked before they were changed;
-/// -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); in HERD_MODE_REUSEPORT negated errno
-/// values of listen(2). Thread: any; afterwards the worker belongs to one thread at a time. Fork: a
-/// child of this process cannot use it (HERD_EFORKED). Since 0.1.
+/// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of
+/// `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
+/// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
+/// process was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
+/// one); -ENOSPC: see epoll_ctl(2); negated errno values of fcntl(2); in HERD_MODE_REUSEPORT
+/// negated errno values of listen(2). Thread: any; afterwards the worker belongs to one thread at a
+/// time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_create(
     herd: *mut herd,
@@ -58,16 +58,16 @@ pub extern "C" fn herd_worker_destroy(worker: *mut herd_worker) -> c_int {
     destroy_worker(worker)
 }
 
-/// The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's by now.
-/// Since 0.1.
+/// The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's
+/// by now. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_slot(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| worker.check_slot().map(|()| usize::from(worker.slot_number())))
 }
 
-/// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or above and
-/// below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot was taken away, so
-/// that such a loop ends then. Since 0.1.
+/// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or
+/// above and below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot
+/// was taken away, so that such a loop ends then. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_state(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
@@ -108,7 +108,8 @@ pub extern "C" fn herd_run(worker: *mut herd_worker) -> c_int {
 }
 
 /// Makes `herd_run` return after the turn that is running, and wakes it if it waits. The worker
-/// accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this process, and signal handlers. Since 0.1.
+/// accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this
+/// process, and signal handlers. Since 0.1.
 ///
 /// Returns 0. Negative: as `herd_worker_slot`.
 #[unsafe(no_mangle)]
@@ -119,11 +120,12 @@ pub extern "C" fn herd_stop(worker: *mut herd_worker) -> c_int {
     })
 }
 
-/// Makes the worker stop accepting: it is woken, and in its turn gives the accept right up, wakes another
-/// worker, and serves the connections that it has. In a turn of the host's own, between `herd_prepare` or
-/// `herd_trylock` and `herd_check` or `herd_unlock`, the right is given up by the latter; a client that
-/// comes before waits for that, accept_delay_ms + handover_delay_us at most while another is idle. `herd_run` returns when the last one was closed. Any thread
-/// of this process, and signal handlers. Since 0.1.
+/// Makes the worker stop accepting: it is woken, and in its turn gives the accept right up, wakes
+/// another worker, and serves the connections that it has. In a turn of the host's own, between
+/// `herd_prepare` or `herd_trylock` and `herd_check` or `herd_unlock`, the right is given up by the
+/// latter; a client that comes before waits for that, accept_delay_ms + handover_delay_us at most
+/// while another is idle. `herd_run` returns when the last one was closed. Any thread of this
+/// process, and signal handlers. Since 0.1.
 ///
 /// Returns 0. Negative: as `herd_worker_slot`.
 #[unsafe(no_mangle)]

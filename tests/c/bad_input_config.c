@@ -150,6 +150,9 @@ static void handoff(void)
     works(&handoff_config);
     refused(&config, -EINVAL);
     config.acceptor_slot = 0; /* as in a zeroed config */
+    config.reserved = 1;
+    refused(&config, -E2BIG);
+    config.reserved = 0;
     works(&config);
     handoff_config.acceptor_slot = 0;
     works(&handoff_config);

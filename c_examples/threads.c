@@ -68,10 +68,10 @@ static const char *counters(char *text, size_t bytes)
     struct herd_stats all = { .size = sizeof all };
     herd_stats_total(herd, &all);
     snprintf(text, bytes, "workers %" PRIu32 "\nconnections_open %" PRIu64 "\naccepted %" PRIu64 "\nclosed %" PRIu64
-             "\nwakeups %" PRIu64 "\nwasted_wakeups %" PRIu64 "\nhandovers %" PRIu64 "\nreorders %" PRIu64
-             "\nguard_ticks %" PRIu64 "\nthefts %" PRIu64 "\nreaps %" PRIu64 "\n", all.workers, all.connections_open,
-             all.accepted, all.closed, all.wakeups, all.wasted_wakeups, all.handovers, all.reorders, all.guard_ticks,
-             all.thefts, all.reaps);
+             "\nwakeups %" PRIu64 "\nwasted_wakeups %" PRIu64 "\naccept_eagain %" PRIu64 "\nhandovers %" PRIu64
+             "\nreorders %" PRIu64 "\nguard_ticks %" PRIu64 "\nthefts %" PRIu64 "\nreaps %" PRIu64 "\n",
+             all.workers, all.connections_open, all.accepted, all.closed, all.wakeups, all.wasted_wakeups,
+             all.accept_eagain, all.handovers, all.reorders, all.guard_ticks, all.thefts, all.reaps);
     return text;
 }
 

@@ -1,12 +1,13 @@
 /*
- * The example servers as processes of their own, one and the same suite over all of them: hello_prefork
- * and those in loops that the host has. Includes check.h. C99 and C++17.
+ * The example servers as processes of their own, one and the same suite over all of them: hello_prefork,
+ * threads, and those in loops that the host has. Includes check.h. C99 and C++17.
  */
 #ifndef SERVER_H
 #define SERVER_H
 
 #include "check.h"
 
+#include <dirent.h>
 #include <poll.h>
 
 #define SERVER_MAX_WORKERS 64
@@ -19,6 +20,7 @@ struct server_case {
 
 static const struct server_case server_cases[] = {
     { "hello_prefork", "exclusive", 0 }, { "hello_prefork", "mutex", 0 },
+    { "threads", "exclusive", 0 },       { "threads", "mutex", 0 },
     { "host_epoll", "exclusive", 0 },    { "host_epoll", "mutex", 0 },
     { "host_libuv", "exclusive", 0 },    { "host_libuv", "mutex", 0 },
     { "host_libev", "mutex", 1 },        { "host_libevent", "mutex", 1 },
@@ -181,16 +183,26 @@ CHECK_HELPER void server_find_workers(void)
     }
 }
 
-/* Whether a worker has got as far as the sleep in its handler (proc(5)): before that it may still accept. */
+/* Whether a worker has got as far as the sleep in its handler (proc(5)): before that it may still accept.
+ * Any thread of its process counts. */
 CHECK_HELPER int server_is_blocked(pid_t pid)
 {
-    char path[64], where[64] = "";
-    snprintf(path, sizeof path, "/proc/%d/wchan", (int)pid);
-    FILE *wchan = fopen(path, "re");
-    CHECK(wchan != NULL);
-    int read = fscanf(wchan, "%63s", where);
-    fclose(wchan);
-    return read == 1 && strstr(where, "nanosleep") != NULL;
+    char path[300], where[64];
+    int blocked = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    CHECK(tasks != NULL);
+    struct dirent *task;
+    while (!blocked && (task = readdir(tasks)) != NULL) {
+        snprintf(path, sizeof path, "/proc/%d/task/%s/wchan", (int)pid, task->d_name);
+        FILE *wchan = task->d_name[0] != '.' ? fopen(path, "re") : NULL;
+        if (wchan != NULL) {
+            blocked = fscanf(wchan, "%63s", where) == 1 && strstr(where, "nanosleep") != NULL;
+            fclose(wchan);
+        }
+    }
+    closedir(tasks);
+    return blocked;
 }
 
 /* Sleeps of the workers so far, once they have nothing more to do. */
@@ -213,13 +225,20 @@ CHECK_HELPER long long server_settled_sleeps(void)
 
 /* --- Its life ---------------------------------------------------------------------------- */
 
-/* Starts a server on a free port. `more`: options and their values, NULL at the end. */
+/* Starts a server on a free port. `more`: options and their values, NULL at the end. Each worker is a
+ * process, of `threads` with one thread beside its first, so that it can be stopped and killed. */
 CHECK_HELPER void server_start(const char *program, const char *mode, int workers, const char *const *more)
 {
     char path[512], line[512], count[16];
     const char *arguments[24] = { program, "--listen", "127.0.0.1:0", "--workers", count, "--mode", mode };
     int out[2];
-    for (int i = 0, at = 7; more != NULL && more[i] != NULL; i++, at++) {
+    int begun = 7;
+    if (strcmp(program, "threads") == 0) {
+        arguments[3] = "--processes";
+        arguments[begun++] = "--workers";
+        arguments[begun++] = "1";
+    }
+    for (int i = 0, at = begun; more != NULL && more[i] != NULL; i++, at++) {
         CHECK(at < 23);
         arguments[at] = more[i];
     }

@@ -1,6 +1,7 @@
 //! The herds on this machine: their names are those of files in /dev/shm.
 
 use crate::snapshot::Herd;
+use libherd::ffi::observe::is_name;
 use std::fs;
 
 /// Names as `herd_open` takes them, of all users.
@@ -12,20 +13,22 @@ fn names() -> Vec<String> {
     names
 }
 
-/// "herd-0-web" is the herd "0:web".
+/// "herd-0-web" is the herd "0:web". Anybody can put files there, of any name: what no herd can have
+/// written is left out, and so is what a terminal would obey.
 fn name_of(file: &str) -> Option<String> {
     let (user, name) = file.strip_prefix("herd-")?.split_once('-')?;
-    user.parse::<u32>().ok().map(|user| format!("{user}:{name}"))
+    let is_id = user.parse::<u32>().is_ok_and(|id| id.to_string() == user);
+    (is_id && is_name(name)).then(|| format!("{user}:{name}"))
 }
 
-pub fn print() {
-    for name in names() {
-        match Herd::open(&name) {
-            Ok(herd) if herd.is_alive() => println!("{name}"),
-            Ok(_) => println!("{name}  (ended)"),
-            Err(why) => println!("{why}"),
-        }
-    }
+/// A line for each.
+pub fn list() -> String {
+    let line = |name: String| match Herd::open(&name) {
+        Ok(herd) if herd.is_alive() => format!("{name}\n"),
+        Ok(_) => format!("{name}  (ended)\n"),
+        Err(why) => format!("{why}\n"),
+    };
+    names().into_iter().map(line).collect()
 }
 
 pub fn the_only_one() -> Result<String, String> {
@@ -52,6 +55,13 @@ mod tests {
             ("herd-x-web", None),
             ("herd-0", None),
             ("sem.herd-0-web", None),
+            ("herd-0-", None),
+            ("herd-+0-web", None),
+            ("herd-007-web", None),
+            ("herd-0-a b", None),
+            ("herd-0-\u{1b}]0;title\u{7}", None),
+            ("herd-0-web\nroot", None),
+            (&format!("herd-0-{}", "x".repeat(64)), None),
         ];
         for (file, name) in table {
             assert_eq!(name_of(file).as_deref(), name, "{file}");

@@ -5,11 +5,14 @@ use crate::options::Options;
 use crate::rates::{self, Figures};
 use crate::rows::Sort;
 use crate::snapshot::{Herd, Snapshot};
+use crate::terminal::{self, KEYS_WITHIN, Terminal, Woken};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Text};
-use std::time::Instant;
+use std::ffi::c_int;
+use std::io;
+use std::time::{Duration, Instant};
 
 struct Live {
     herd: Herd,
@@ -34,29 +37,33 @@ pub fn run(herd: Herd, options: &Options) -> Result<(), String> {
         paused: false,
         scroll: 0,
     };
-    // A panic gives the terminal back too: `try_init` sees to that.
-    let mut terminal = ratatui::try_init().map_err(|error| format!("terminal: {error}"))?;
+    let mut terminal = Terminal::take()?;
     let result = live.watch(&mut terminal, options);
-    ratatui::restore();
-    result
+    terminal.give_back();
+    match result? {
+        Some(signal) => terminal::end_by(signal),
+        None => Ok(()),
+    }
 }
 
 impl Live {
+    /// Until a key quits, or the signal that it gives.
     fn watch(
         &mut self,
-        terminal: &mut ratatui::DefaultTerminal,
+        terminal: &mut Terminal,
         options: &Options,
-    ) -> Result<(), String> {
+    ) -> Result<Option<c_int>, String> {
         let mut next_look = Instant::now() + options.interval;
         loop {
-            let drawn = terminal.draw(|frame| self.draw(frame, options));
+            let drawn = terminal.screen.draw(|frame| self.draw(frame, options));
             drawn.map_err(|error| format!("terminal: {error}"))?;
             let left = next_look.saturating_duration_since(Instant::now());
-            if event::poll(left).map_err(|error| error.to_string())? {
-                let event = event::read().map_err(|error| error.to_string())?;
-                if !self.handle(event) {
-                    return Ok(());
+            match terminal.wait(left)? {
+                Woken::ByEnd(signal) => return Ok(Some(signal)),
+                Woken::ByKeys if !self.handle_all().map_err(|error| error.to_string())? => {
+                    return Ok(None);
                 }
+                _ => {}
             }
             if Instant::now() >= next_look {
                 next_look = Instant::now() + options.interval;
@@ -74,6 +81,18 @@ impl Live {
         self.history.add(&now, &self.figures);
         self.now = now;
         Ok(())
+    }
+
+    /// All keys that crossterm has read: poll(2) does not tell of them again. False: quit.
+    fn handle_all(&mut self) -> io::Result<bool> {
+        let mut wait = KEYS_WITHIN;
+        while event::poll(wait)? {
+            if !self.handle(event::read()?) {
+                return Ok(false);
+            }
+            wait = Duration::ZERO;
+        }
+        Ok(true)
     }
 
     /// False: quit.

@@ -10,21 +10,24 @@ mod percentile;
 mod rates;
 mod rows;
 mod snapshot;
+mod terminal;
 
-use options::{Options, Output};
+use options::{Asked, Options, Output};
 use snapshot::Herd;
+use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 use std::thread;
 
 fn main() -> ExitCode {
     let result = options::parse().and_then(|options| match options {
-        None => Ok(()),
-        Some(options) => run(&options),
+        Asked::ForText(text) => print(&text),
+        Asked::ToRun(options) => run(&options),
     });
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("herdtop: {why}");
+            // Not by eprintln!, which panics where stderr has gone.
+            let _ = writeln!(io::stderr(), "herdtop: {why}");
             ExitCode::FAILURE
         }
     }
@@ -32,8 +35,7 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<(), String> {
     if options.output == Output::List {
-        herds::print();
-        return Ok(());
+        return print(&herds::list());
     }
     let name = match &options.name {
         Some(name) => name.clone(),
@@ -48,8 +50,16 @@ fn run(options: &Options) -> Result<(), String> {
     let now = herd.snapshot()?;
     let figures = rates::between(&before, &now);
     match options.output {
-        Output::Json => print!("{}", json::text(&name, &now, &figures)),
-        _ => print!("{}", draw::plain(&name, &now, &figures, options)),
+        Output::Json => print(&json::text(&name, &now, &figures)),
+        _ => print(&draw::plain(&name, &now, &figures, options)),
     }
-    Ok(())
+}
+
+/// To stdout. A reader that has gone has read what it wanted.
+fn print(text: &str) -> Result<(), String> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("stdout: {error}")),
+        _ => Ok(()),
+    }
 }

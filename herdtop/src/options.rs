@@ -36,14 +36,20 @@ another user's. Without it: the only herd that runs.
   --ascii            bars of letters (also: a locale without UTF-8)
   --help, --version
 
-Keys: s sort by the next column, r reverse, p or space pause, arrows scroll, q quit.";
+Keys: s sort by the next column, r reverse, p or space pause, arrows scroll, q quit.
+";
 
-/// None: what was asked for is printed already.
-pub fn parse() -> Result<Option<Options>, String> {
+pub enum Asked {
+    ToRun(Options),
+    /// For this text only.
+    ForText(String),
+}
+
+pub fn parse() -> Result<Asked, String> {
     parse_from(lexopt::Parser::from_env()).map_err(|error| format!("{error} (see --help)"))
 }
 
-fn parse_from(mut parser: lexopt::Parser) -> Result<Option<Options>, lexopt::Error> {
+fn parse_from(mut parser: lexopt::Parser) -> Result<Asked, lexopt::Error> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
     let mut options = Options {
         name: None,
@@ -70,17 +76,16 @@ fn parse_from(mut parser: lexopt::Parser) -> Result<Option<Options>, lexopt::Err
             Long("no-color") => options.color = false,
             Long("ascii") => options.ascii = true,
             Long("help") | Short('h') => {
-                println!("{HELP}");
-                return Ok(None);
+                return Ok(Asked::ForText(HELP.to_owned()));
             }
             Long("version") => {
-                println!("herdtop {}", env!("CARGO_PKG_VERSION"));
-                return Ok(None);
+                let version = env!("CARGO_PKG_VERSION");
+                return Ok(Asked::ForText(format!("herdtop {version}\n")));
             }
             other => return Err(other.unexpected()),
         }
     }
-    Ok(Some(options))
+    Ok(Asked::ToRun(options))
 }
 
 fn speaks_utf8(locale: Option<std::ffi::OsString>) -> bool {
@@ -92,17 +97,20 @@ fn speaks_utf8(locale: Option<std::ffi::OsString>) -> bool {
 mod tests {
     use super::*;
 
-    fn parsed(arguments: &[&str]) -> Result<Option<Options>, lexopt::Error> {
-        parse_from(lexopt::Parser::from_args(arguments))
+    fn parsed(arguments: &[&str]) -> Result<Options, lexopt::Error> {
+        match parse_from(lexopt::Parser::from_args(arguments))? {
+            Asked::ToRun(options) => Ok(options),
+            Asked::ForText(text) => panic!("{text}"),
+        }
     }
 
     #[test]
     fn arguments() {
         let options = parsed(&["web", "--json", "--once", "--interval-ms", "250", "--no-color"]);
-        let options = options.unwrap().unwrap();
+        let options = options.unwrap();
         assert_eq!((options.name.as_deref(), options.output), (Some("web"), Output::Json));
         assert_eq!((options.interval.as_millis(), options.color), (250, false));
-        assert_eq!(parsed(&["--name", "33:web"]).unwrap().unwrap().name.as_deref(), Some("33:web"));
+        assert_eq!(parsed(&["--name", "33:web"]).unwrap().name.as_deref(), Some("33:web"));
         for bad in [["a", "b"], ["--interval-ms", "10"], ["--interval-ms", "x"], ["a", "--colour"]]
         {
             assert!(parsed(&bad).is_err(), "{bad:?}");

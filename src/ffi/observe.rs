@@ -3,7 +3,8 @@
 use super::fence::{code, fence, install_hook};
 use super::handle::{AnyHerd, Output, into_herd_pointer, text, with_any_herd, with_source};
 use crate::abi::*;
-use crate::settings::is_name;
+// What a herd can be called, for programs in Rust that look for herds.
+pub use crate::settings::is_name;
 use crate::shm::observed::Observed;
 use crate::sys::{Error, Result};
 use std::ffi::{c_char, c_int};

@@ -50,6 +50,45 @@ test "$(grep -cE '^[* ] +[012] +[0-9]+ (idle|busy|rests)' "$tmp/once")" = 3 || f
 test "$(wc -L <"$tmp/once")" -le 80 || fail 'wider than 80 columns'
 "$herdtop" "$name" --once --interval-ms 100 --ascii | LC_ALL=C grep -q '[^ -~]' && fail 'not ASCII'
 
+# Where nothing can be written, and where nobody can look.
+"$herdtop" --help >/dev/full 2>"$tmp/err"
+test $? = 1 && grep -q 'stdout: No space' "$tmp/err" || fail "a full disk: $(cat "$tmp/err")"
+{ "$herdtop" "$name" --once --interval-ms 100 2>"$tmp/err"; echo $? >"$tmp/code"; } | true
+eventually test -s "$tmp/code"
+test "$(cat "$tmp/code")" = 0 && test ! -s "$tmp/err" || fail "a closed pipe: $(cat "$tmp/code" "$tmp/err")"
+"$herdtop" "$name" >"$tmp/out" 2>&1
+test $? = 1 && grep -q 'use --once' "$tmp/out" || fail "not a terminal: $(cat "$tmp/out")"
+raw=/dev/shm/herd-0-$$$(printf '\033x')
+: >"$raw"
+"$herdtop" --list >"$tmp/out"
+rm "$raw"
+grep -q "$(printf '\033')" "$tmp/out" && fail 'a raw file name'
+
+# A signal ends it, with the terminal as it was.
+cat >"$tmp/pane" <<'END'
+stty -g >"$1/before"
+sh -c 'echo $$ >"$1/pid"; exec "$2" "$3"' sh "$@"
+echo "code $?"
+stty -g >"$1/after"
+exec sleep 60
+END
+for signal in 'HUP 129' 'INT 130' 'QUIT 131' 'TERM 143'; do
+    watch "ulimit -c 0; sh $tmp/pane $tmp $herdtop $name"
+    expect_screen 'has the right'
+    kill -s "${signal% *}" "$(cat "$tmp/pid")"
+    expect_screen "code ${signal#* }"
+    eventually cmp -s "$tmp/before" "$tmp/after" || fail "the terminal's modes after $signal"
+    test "$(tmux display-message -p -t top '#{cursor_flag} #{alternate_on}')" = '1 0' || fail "the screen after $signal"
+    rm "$tmp/after"
+    tmux kill-session -t top
+done
+
+# It ends with its terminal, also where that sends it no SIGHUP: in a session of its own.
+watch "tty=\$(tty); setsid sh -c 'echo \$\$ >$tmp/pid; exec $herdtop $name' <\$tty & exec sleep 60"
+expect_screen 'running'
+tmux kill-session -t top
+eventually has_ended "$(cat "$tmp/pid")" || fail 'goes on without its terminal'
+
 # Live: the holder is marked, a blocked worker shows, keys do what they say.
 watch "$herdtop" "$name" --interval-ms 100
 expect_screen '^\* +[012] .*idle'

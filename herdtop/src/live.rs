@@ -58,12 +58,14 @@ impl Live {
             let drawn = terminal.screen.draw(|frame| self.draw(frame, options));
             drawn.map_err(|error| format!("terminal: {error}"))?;
             let left = next_look.saturating_duration_since(Instant::now());
-            match terminal.wait(left)? {
+            // Also without keys: a resize waits there, and would hide the next key's edge.
+            let within = match terminal.wait(left)? {
                 Woken::ByEnd(signal) => return Ok(Some(signal)),
-                Woken::ByKeys if !self.handle_all().map_err(|error| error.to_string())? => {
-                    return Ok(None);
-                }
-                _ => {}
+                Woken::ByKeys => KEYS_WITHIN,
+                Woken::ByNothing => Duration::ZERO,
+            };
+            if !self.handle_all(within).map_err(|error| error.to_string())? {
+                return Ok(None);
             }
             if Instant::now() >= next_look {
                 next_look = Instant::now() + options.interval;
@@ -84,13 +86,12 @@ impl Live {
     }
 
     /// All keys that crossterm has read: poll(2) does not tell of them again. False: quit.
-    fn handle_all(&mut self) -> io::Result<bool> {
-        let mut wait = KEYS_WITHIN;
-        while event::poll(wait)? {
+    fn handle_all(&mut self, mut within: Duration) -> io::Result<bool> {
+        while event::poll(within)? {
             if !self.handle(event::read()?) {
                 return Ok(false);
             }
-            wait = Duration::ZERO;
+            within = Duration::ZERO;
         }
         Ok(true)
     }

@@ -840,7 +840,9 @@ struct herd_stats {
     uint64_t backoffs_other;
     /**
      * Microseconds between waits: accepting, handlers, and what the host does. The present turn
-     * counts, so a handler that blocks its worker shows while it does.
+     * counts, so a handler that blocks its worker shows while it does. What a worker was at when it
+     * was killed is lost with it, so this and the next can go back; those of `herd_stats_text` leave
+     * the present turn or wait out, and do not.
      */
     uint64_t busy_us;
     /**
@@ -1536,13 +1538,17 @@ int herd_slots(const struct herd *herd);
 
 /**
  * Reads the figures of one slot, 0 to max_workers - 1: those of all workers that have had it.
- * Plain loads from shared memory; figures of a running worker can be a moment apart.
+ * Plain loads from shared memory; figures of a running worker can be a moment apart. Here and in the
+ * next two a struct of another version is filled as far as it goes, and what this library does not
+ * know is set to 0: its `size` is a multiple of 8, 8 to 4096.
  *
  * Returns 0 and fills `*stats`. -EINVAL: NULL, or no such slot; HERD_EABI: `stats->size`;
  * HERD_EDAMAGED: the memory of a herd that was opened has become shorter. Any process of the herd,
  * or one that has opened it; any thread. Since 0.1.
  */
-int herd_stats_worker(const struct herd *herd, int slot, struct herd_stats *stats);
+int herd_stats_worker(const struct herd *herd,
+                      int slot,
+                      struct herd_stats *stats);
 
 /**
  * Reads the sums of all slots' figures, and how evenly the workers are loaded.

@@ -103,7 +103,9 @@ pub struct herd_stats {
     /// Of `backoffs`: other errors, such as ENOSPC from epoll_ctl(2).
     pub backoffs_other: u64,
     /// Microseconds between waits: accepting, handlers, and what the host does. The present turn
-    /// counts, so a handler that blocks its worker shows while it does.
+    /// counts, so a handler that blocks its worker shows while it does. What a worker was at when it
+    /// was killed is lost with it, so this and the next can go back; those of `herd_stats_text` leave
+    /// the present turn or wait out, and do not.
     pub busy_us: u64,
     /// Microseconds in waits, the present one included.
     pub waiting_us: u64,

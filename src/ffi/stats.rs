@@ -9,7 +9,9 @@ use crate::sys::{Error, Result};
 use std::ffi::{c_char, c_int};
 
 /// Reads the figures of one slot, 0 to max_workers - 1: those of all workers that have had it.
-/// Plain loads from shared memory; figures of a running worker can be a moment apart.
+/// Plain loads from shared memory; figures of a running worker can be a moment apart. Here and in the
+/// next two a struct of another version is filled as far as it goes, and what this library does not
+/// know is set to 0: its `size` is a multiple of 8, 8 to 4096.
 ///
 /// Returns 0 and fills `*stats`. -EINVAL: NULL, or no such slot; HERD_EABI: `stats->size`;
 /// HERD_EDAMAGED: the memory of a herd that was opened has become shorter. Any process of the herd,

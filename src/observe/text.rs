@@ -137,7 +137,7 @@ pub fn text(source: &dyn Source, all: bool) -> Result<String> {
     }
     let total = total(source)?;
     let mut text = String::new();
-    write_slots(&mut text, &slots)
+    write_slots(&mut text, &slots, total.holder)
         .and_then(|()| write_herd(&mut text, &total))
         .expect("writing to a string does not fail");
     for &(name, help, which) in TIMES {
@@ -160,7 +160,8 @@ fn write_head(text: &mut String, name: &str, kind: &str, help: &str) -> fmt::Res
     writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}")
 }
 
-fn write_slots(text: &mut String, slots: &[(usize, herd_stats)]) -> fmt::Result {
+/// The holder is read once for all slots: one text never shows two.
+fn write_slots(text: &mut String, slots: &[(usize, herd_stats)], holder: i32) -> fmt::Result {
     for metric in PER_SLOT {
         let PerSlot { name, label, .. } = metric;
         write_head(text, name, metric.kind, metric.help)?;
@@ -176,8 +177,8 @@ fn write_slots(text: &mut String, slots: &[(usize, herd_stats)]) -> fmt::Result 
     }
     let name = "herd_accept_right_held";
     write_head(text, name, G, "1 for the worker that has the accept right.")?;
-    for (number, stats) in slots {
-        let holds = usize::try_from(stats.holder) == Ok(*number);
+    for (number, _) in slots {
+        let holds = usize::try_from(holder) == Ok(*number);
         writeln!(text, "{name}{{slot=\"{number}\"}} {}", u8::from(holds))?;
     }
     Ok(())

@@ -60,9 +60,9 @@ impl Live {
             let left = next_look.saturating_duration_since(Instant::now());
             // Also without keys: a resize waits there, and would hide the next key's edge.
             let within = match terminal.wait(left)? {
-                Woken::ByEnd(signal) => return Ok(Some(signal)),
-                Woken::ByKeys => KEYS_WITHIN,
-                Woken::ByNothing => Duration::ZERO,
+                Woken::End(signal) => return Ok(Some(signal)),
+                Woken::Keys => KEYS_WITHIN,
+                Woken::Nothing => Duration::ZERO,
             };
             if !self.handle_all(within).map_err(|error| error.to_string())? {
                 return Ok(None);

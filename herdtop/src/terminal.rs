@@ -23,10 +23,10 @@ const LONGEST_WAIT_MS: u16 = 500;
 pub const KEYS_WITHIN: Duration = Duration::from_millis(20);
 
 pub enum Woken {
-    ByKeys,
-    ByNothing,
+    Keys,
+    Nothing,
     /// To end as by this signal.
-    ByEnd(c_int),
+    End(c_int),
 }
 
 pub struct Terminal {
@@ -107,14 +107,14 @@ impl Terminal {
         }
         let signal = self.signal.load(Relaxed) as c_int;
         if signal != 0 {
-            return Ok(Woken::ByEnd(signal));
+            return Ok(Woken::End(signal));
         }
         let found = keyboard[0].revents().unwrap_or(PollFlags::empty());
         // As a hangup ends a program, also where its SIGHUP went to somebody else.
         if found.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
-            return Ok(Woken::ByEnd(SIGHUP));
+            return Ok(Woken::End(SIGHUP));
         }
-        Ok(if found.is_empty() { Woken::ByNothing } else { Woken::ByKeys })
+        Ok(if found.is_empty() { Woken::Nothing } else { Woken::Keys })
     }
 
     /// A terminal that has gone takes nothing back, and there is nobody to be told.

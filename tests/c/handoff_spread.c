@@ -66,7 +66,8 @@ static void least_load(int acceptor_slot, int workers, int count)
     WAIT_UNTIL(serve_total().handoff_sent == total.handoff_received, 5000);
     total = serve_total();
     CHECK(acceptor_slot >= 0 ? total.handoff_sent == (uint64_t)count : total.handoff_sent > 0);
-    CHECK(total.handovers < 10); /* nobody hands the accept right over for balance */
+    /* The accept right moves when a connection waits behind its holder's handlers, not for balance. */
+    CHECK(total.handovers < (uint64_t)count / 10);
     close_clients(count);
     serve_end();
 }

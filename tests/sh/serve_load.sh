@@ -33,6 +33,7 @@ for count in 1 2 4 16 64; do
     serves hello_prefork "$count" mutex spread
     serves hello_prefork "$count" shared pack
     serves hello_prefork "$count" exclusive spread
+    serves hello_prefork "$count" reuseport spread
     serves hello_prefork "$count" handoff spread
 done
 left_out=

@@ -58,9 +58,9 @@ static void few_workers(int steered)
     serve_end();
 }
 
-/* A worker that has just begun is stopped before the one that sleeps beside it has had a turn: what
- * the hash sends to the new one's socket is served by the other at once. */
-static void new_ones_are_known(void)
+/* A worker that has begun, and then one that was made and never has a turn: what the hash sends to its
+ * socket is served at once by the one that sleeps beside it. */
+static void new_ones_are_known(int has_a_turn)
 {
     enum { others = 12, each = 2 };
     struct herd_config config = reuseport_config(0, 30000); /* the safety net must not help */
@@ -69,35 +69,15 @@ static void new_ones_are_known(void)
     serve_settle();
     for (int slot = 1; slot <= others; slot++) {
         int clients[each];
-        serve_fork(slot);
-        serve_settle();
-        kill(serve.pids[slot], SIGSTOP);
-        WAIT_UNTIL(process_state(serve.pids[slot]) == 'T', 5000);
-        for (int i = 0; i < each; i++) {
-            clients[i] = connect_to(serve.address);
-            CHECK_EQ(serve_greeting(clients[i], 10000), 0);
-        }
-        CHECK_EQ(herd_reap(serve.herd, serve_crash(slot)), 1);
-        for (int i = 0; i < each; i++) {
-            close(clients[i]);
-        }
-        serve_settle();
-    }
-    serve_end();
-}
-
-/* So is what is sent to the socket of a worker that was made and has had no turn yet. */
-static void made_ones_are_known(void)
-{
-    enum { others = 12, each = 2 };
-    struct herd_config config = reuseport_config(0, 30000); /* the safety net must not help */
-    serve_prepare(&config, others + 1);
-    serve_fork(0);
-    serve_settle();
-    for (int slot = 1; slot <= others; slot++) {
-        int clients[each];
-        pid_t pid = test_fork();
-        if (pid == 0) {
+        pid_t pid;
+        if (has_a_turn) {
+            serve_fork(slot);
+            serve_settle();
+            pid = serve.pids[slot];
+            serve.pids[slot] = 0;
+            kill(pid, SIGSTOP);
+            WAIT_UNTIL(process_state(pid) == 'T', 5000);
+        } else if ((pid = test_fork()) == 0) {
             struct herd_worker *worker;
             CHECK_CODE(herd_worker_create(serve.herd, slot, &worker), 0);
             SHARED_SET(serve.shared->ready[slot], getpid());
@@ -116,6 +96,7 @@ static void made_ones_are_known(void)
         for (int i = 0; i < each; i++) {
             close(clients[i]);
         }
+        serve_settle();
     }
     serve_end();
 }
@@ -123,8 +104,8 @@ static void made_ones_are_known(void)
 int main(void)
 {
     test_begin(55);
-    new_ones_are_known();
-    made_ones_are_known();
+    new_ones_are_known(1);
+    new_ones_are_known(0);
     for (int steered = 0; steered <= reuseport_can_steer(); steered++) {
         few_workers(steered);
     }

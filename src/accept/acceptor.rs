@@ -152,7 +152,7 @@ impl Acceptor {
         let mut accepted = self.accepted.borrow_mut();
         let at = accepted.iter().position(|kept| kept.acceptance.delivery() == delivery)?;
         self.kept.set(accepted.len() - 1);
-        accepted.remove(at)
+        if at == 0 { accepted.pop_front() } else { accepted.remove(at) }
     }
 
     pub fn has_kept(&self) -> bool {

@@ -78,6 +78,9 @@ impl Worker {
     /// An error must not keep the host from what it already has: it is said in the log, and the queue is
     /// left to others for a while.
     pub(super) fn take_what_was_passed_on(&self) {
+        if self.passing.pending_count() == 0 && !self.passing.has_received() {
+            return;
+        }
         let passed = self.pass_on().and_then(|()| self.receive());
         if let Err(error) = passed {
             self.back_off("pass connections on", error);

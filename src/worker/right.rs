@@ -44,28 +44,37 @@ impl Worker {
         if stance == Stance::Skip && overruled { Stance::Compete } else { stance }
     }
 
-    /// The usual try, in which the lock alone decides. None: `trylock` has to look closer.
+    /// The usual try, in which the lock alone decides, if there is one. None: `trylock` has to look
+    /// closer.
     #[inline(always)]
     pub fn trylock_quickly(&self) -> Option<bool> {
-        let gate = self.gate.as_ref()?;
         let slot = self.my_slot();
-        let acquired = self.conduct.is_plain()
-            && !gate.has_acquired()
+        let is_usual = self.conduct.is_plain()
+            && !self.acceptor.has_kept()
             && self.remote().requests.load(Relaxed) == 0
-            && slot.claim() == self.claim
-            && gate.try_acquire(&self.lock);
-        if acquired {
+            && slot.claim() == self.claim;
+        if !is_usual {
+            return None;
+        }
+        if let Some(gate) = &self.gate {
+            if gate.has_acquired() || !gate.try_acquire(&self.lock) {
+                return None;
+            }
             count(&slot.counters.acquisitions, 1);
             probes::acquire(self.slot);
         }
-        acquired.then_some(true)
+        Some(true)
     }
 
-    /// The usual unlock, of a worker that has nothing to run. None: `unlock` has to look closer.
+    /// The usual unlock, of a worker that accepted nothing and has nothing to run. None: `unlock` has to
+    /// look closer.
     #[inline(always)]
     pub fn unlock_quickly(&self) -> Option<bool> {
+        // Without a lock nobody waits for what this worker gives up.
+        let leaves_nobody =
+            || self.gate.is_none() || !self.host_goes_on.get() && !self.has_events_to_run();
         let is_usual =
-            self.conduct.is_plain() && !self.host_goes_on.get() && !self.has_events_to_run();
+            self.conduct.is_plain() && self.accepted_in_turn.get() == 0 && leaves_nobody();
         is_usual.then(|| self.release())
     }
 
@@ -126,16 +135,16 @@ impl Worker {
         if let Err(error) = watched {
             return self.cannot_watch(error).map(|()| false);
         }
-        if !is_free && !self.has_more_to_see_to() {
+        if !self.has_more_to_see_to() {
             self.conduct.look_over();
         }
         Ok(true)
     }
 
-    /// Whether the next try and unlock depend on more than this worker's conduct: connections to pass on
-    /// or to hand to the host, or a loop of the host's.
+    /// Whether all tries and unlocks depend on more than this worker's conduct and what it accepted:
+    /// connections to pass on, other workers' own members, or a loop of the host's.
     fn has_more_to_see_to(&self) -> bool {
-        self.herd.passes_on() || self.acceptor.has_kept() || self.waits.get() != Waits::Itself
+        self.herd.passes_on() || self.herd.group_size > 1 || self.waits.get() != Waits::Itself
     }
 
     /// epoll_ctl(2) can run out of memory or of watches. That must not stop the loop: the worker goes

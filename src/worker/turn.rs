@@ -98,7 +98,7 @@ impl Worker {
         self.give_up_what_was_kept()?;
         self.wait_begins();
         let has_work = self.reactor.begin_turn(&self.remote().posted)
-            || self.acceptor.kept_count(Delivery::Push) > 0;
+            || self.acceptor.has_kept() && self.acceptor.kept_count(Delivery::Push) > 0;
         let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
         let must_not_wait = timeout_ms != 0 && !self.announce_idle()?;
         Ok(if must_not_wait { 0 } else { timeout_ms })
@@ -178,19 +178,28 @@ impl Worker {
 
     /// The host's timeout, or less if a timer or a time of the library's own comes first.
     fn shortened(&self, timeout_ms: i32) -> i32 {
+        if timeout_ms == 0 {
+            return 0;
+        }
         let handover_delay_us = self.herd.settings.handover_delay_us;
         let Conduct { suspicion, back_off_until_us, .. } = self.conduct.get();
         let next_look_us = suspicion.next_look_us(handover_delay_us);
-        let own = [back_off_until_us, next_look_us, self.reactor.next_deadline_us()];
-        let earliest = own.iter().chain(&self.passing.deadlines_us()).flatten().min().copied();
-        match earliest {
-            _ if timeout_ms == 0 => 0,
-            None => timeout_ms,
-            Some(deadline_us) => {
-                let until_ms = timeout_until_ms(deadline_us, self.wait_began_us());
-                if timeout_ms < 0 { until_ms } else { timeout_ms.min(until_ms) }
-            }
+        let [retry_at_us, look_at_us, paused_until_us] = self.passing.deadlines_us();
+        let deadlines = [
+            self.reactor.next_deadline_us(),
+            back_off_until_us,
+            next_look_us,
+            retry_at_us,
+            look_at_us,
+            paused_until_us,
+        ];
+        let earliest_us =
+            deadlines.map(|us| us.unwrap_or(u64::MAX)).into_iter().fold(u64::MAX, u64::min);
+        if earliest_us == u64::MAX {
+            return timeout_ms;
         }
+        let until_ms = timeout_until_ms(earliest_us, self.wait_began_us());
+        if timeout_ms < 0 { until_ms } else { timeout_ms.min(until_ms) }
     }
 
     /// Tells the others that this worker is about to wait. False: it must not, since the accept
@@ -323,7 +332,6 @@ impl Worker {
     }
 
     fn note_accept(&self, place: u16) {
-        self.conduct.look_closer();
         self.accepted_from.set(place);
         if self.accepted_in_turn.replace(self.accepted_in_turn.get() + 1) == 0 {
             self.pace.note_accept(self.turn_began_us.get());
@@ -334,6 +342,9 @@ impl Worker {
     /// meanwhile waits for the next call.
     fn deliver(&self) -> usize {
         self.take_what_was_passed_on();
+        if !self.acceptor.has_kept() {
+            return 0;
+        }
         let most = self.acceptor.kept_count(Delivery::Push);
         for _ in 0..most {
             if let Some(kept) = self.acceptor.take_kept(Delivery::Push) {

@@ -69,9 +69,11 @@ static const char *counters(char *text, size_t bytes)
     herd_stats_total(herd, &all);
     snprintf(text, bytes, "workers %" PRIu32 "\nconnections_open %" PRIu64 "\naccepted %" PRIu64 "\nclosed %" PRIu64
              "\nwakeups %" PRIu64 "\nwasted_wakeups %" PRIu64 "\naccept_eagain %" PRIu64 "\nhandovers %" PRIu64
-             "\nreorders %" PRIu64 "\nguard_ticks %" PRIu64 "\nthefts %" PRIu64 "\nreaps %" PRIu64 "\n",
+             "\nreorders %" PRIu64 "\nguard_ticks %" PRIu64 "\nblind_accepts %" PRIu64 "\nthefts %" PRIu64
+             "\nreaps %" PRIu64 "\n",
              all.workers, all.connections_open, all.accepted, all.closed, all.wakeups, all.wasted_wakeups,
-             all.accept_eagain, all.handovers, all.reorders, all.guard_ticks, all.thefts, all.reaps);
+             all.accept_eagain, all.handovers, all.reorders, all.guard_ticks, all.blind_accepts, all.thefts,
+             all.reaps);
     return text;
 }
 

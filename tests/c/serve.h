@@ -231,6 +231,15 @@ CHECK_HELPER void serve_settle(void)
     }
 }
 
+/* No worker woke for a connection that another one got, but when the guard found it waiting for one that
+   was not run for so long that it looked stopped, and had another accept it. */
+CHECK_HELPER void serve_check_waste(const struct herd_stats *before, const struct herd_stats *after)
+{
+    uint64_t rescued = after->thefts - before->thefts + after->blind_accepts - before->blind_accepts;
+    CHECK(after->accept_eagain - before->accept_eagain <= rescued);
+    CHECK(after->wasted_wakeups - before->wasted_wakeups <= rescued);
+}
+
 /* The herd without its workers. `max_workers` becomes `workers` unless it is given. */
 CHECK_HELPER void serve_prepare(const struct herd_config *wanted, int workers)
 {

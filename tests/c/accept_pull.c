@@ -234,8 +234,8 @@ int main(void)
     char name[64], client_name[64];
     snprintf(name, sizeof name, "unix:@herd-pull-%d", (int)getpid());
     snprintf(client_name, sizeof client_name, "herd-pull-client-%d", (int)getpid());
-    static const uint32_t modes[] = {HERD_MODE_MUTEX, HERD_MODE_REUSEPORT};
-    for (int i = 0; i < 2; i++) {
+    static const uint32_t modes[] = {HERD_MODE_MUTEX, HERD_MODE_REUSEPORT, HERD_MODE_HANDOFF};
+    for (int i = 0; i < 3; i++) {
         mode = modes[i];
         peer("127.0.0.1:0", NULL);
         peer("[::1]:0", NULL);

@@ -95,21 +95,36 @@ pub fn bind_to_parent(command: &mut Command) -> &mut Command {
     }
 }
 
-/// `options` are for libherd's server, `environment` for any. The error says why there is none.
-pub fn start(
-    places: &Places,
-    name: &str,
-    workers: usize,
-    options: &[&str],
-    environment: &[(&str, &str)],
-) -> Result<Server, String> {
+/// How a server is started.
+#[derive(Clone, Copy)]
+pub struct Setup<'a> {
+    pub workers: usize,
+    /// libherd's server and nginx can have more than one; connections come to the first.
+    pub listeners: usize,
+    /// For libherd's server.
+    pub options: &'a [&'a str],
+    pub environment: &'a [(&'a str, &'a str)],
+}
+
+impl Setup<'_> {
+    pub fn of(workers: usize) -> Self {
+        Setup { workers, listeners: 1, options: &[], environment: &[] }
+    }
+}
+
+/// The error says why there is none.
+pub fn start(places: &Places, name: &str, setup: Setup) -> Result<Server, String> {
+    let Setup { workers, listeners, options, environment } = setup;
     let workers_text = workers.to_string();
     let mut nginx_address = None;
     let mut command = if let Some((mode, balance)) = name.split_once('/') {
         let mut command = Command::new(places.program("examples/hello_prefork"));
         let late = balance.strip_suffix("-late");
         command.args(["--mode", mode, "--balance", late.unwrap_or(balance)]);
-        command.args(["--listen", "127.0.0.1:0", "--connections", CONNECTIONS]);
+        command.args(["--connections", CONNECTIONS]);
+        for _ in 0..listeners {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
         if late.is_some() {
             command.args(["--handover-delay-us", "1000000"]);
         }
@@ -119,7 +134,7 @@ pub fn start(
         let (family, way) = name.split_once('-').ok_or_else(|| format!("{name}: not known"))?;
         if family == "nginx" {
             let address = free_address()?;
-            let config = nginx_config(places, name, way, workers, &address)?;
+            let config = nginx_config(places, name, way, setup, &address)?;
             nginx_address = Some(address);
             let mut command = Command::new(nginx().ok_or("nginx is not installed")?);
             command.arg("-c").arg(config).arg("-e").arg(places.scratch.join("nginx.log"));
@@ -187,6 +202,10 @@ fn free_address() -> Result<String, String> {
     Ok(listener.local_addr().map_err(|e| e.to_string())?.to_string())
 }
 
+fn port_of(address: &str) -> &str {
+    address.rsplit(':').next().unwrap_or_default()
+}
+
 const NGINX_PERL: &str = "/usr/lib/nginx/modules/ngx_http_perl_module.so";
 
 /// Whether nginx can block a worker: its perl module sleeps in the handler.
@@ -198,7 +217,7 @@ fn nginx_config(
     places: &Places,
     name: &str,
     way: &str,
-    workers: usize,
+    setup: Setup,
     address: &str,
 ) -> Result<PathBuf, String> {
     let scratch = places.scratch.join(name);
@@ -214,6 +233,14 @@ fn nginx_config(
     } else {
         (String::new(), "")
     };
+    let Setup { workers, listeners, .. } = setup;
+    let address_of = |number| match number {
+        0 => address.to_owned(),
+        // The same port on other loopback addresses: nobody else's.
+        _ => format!("127.1.{}.{}:{}", number / 250, 1 + number % 250, port_of(address)),
+    };
+    let listen = |number| format!("    listen {} backlog=511{reuseport};\n", address_of(number));
+    let listen: String = (0..listeners).map(listen).collect();
     let user = if is_root() { "user root root;" } else { "" };
     let text = format!(
         "{module}\n{user}\ndaemon off;\nworker_processes {workers};\npid {directory}/pid;\n\
@@ -223,7 +250,7 @@ fn nginx_config(
          \x20 client_body_temp_path {directory}/body;\n  proxy_temp_path {directory}/proxy;\n\
          \x20 fastcgi_temp_path {directory}/fastcgi;\n  uwsgi_temp_path {directory}/uwsgi;\n\
          \x20 scgi_temp_path {directory}/scgi;\n  default_type text/plain;\n\
-         \x20 server {{\n    listen {address} backlog=511{reuseport};\n\
+         \x20 server {{\n{listen}\
          \x20   location = / {{ add_header X-Herd-Pid $pid; return 200 \"hello\\n\"; }}\n    {slow}\n  }}\n}}\n"
     );
     let path = scratch.join("nginx.conf");

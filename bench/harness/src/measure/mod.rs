@@ -7,7 +7,7 @@ pub mod proc;
 mod steps;
 
 use crate::figures::{Machine, Results};
-use contender::{HERD, HERD_OTHERS, LIBRARIES, NGINX, Places, RAW, Server, VARIANTS};
+use contender::{HERD, HERD_OTHERS, LIBRARIES, NGINX, Places, RAW, Server, Setup, VARIANTS};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub struct Pace {
 pub const FULL: Pace = Pace {
     rounds: 5,
     crash_rounds: 5,
-    short_rounds: 5,
+    short_rounds: 11,
     short_s: 0.4,
     rate_s: 1.0,
     wait_ms: 1200,
@@ -76,7 +76,8 @@ pub const CRASH_ACCEPT_DELAY_MS: u32 = 100;
 pub const WORKERS: usize = 4;
 pub const BURN_US: u32 = 500;
 pub const LISTENERS: [u32; 4] = [1, 16, 256, 1000];
-pub const GROWN: [usize; 4] = [1, 4, 16, 64];
+pub const GROWN_WORKERS: [usize; 4] = [1, 4, 16, 64];
+pub const GROWN_LISTENERS: [usize; 4] = [1, 16, 256, 1000];
 
 /// For what does not depend on how accepts are shared: one of each kind.
 const KEEPERS: [&str; 9] = [
@@ -110,6 +111,12 @@ const LATE: [&str; 16] = [
     "libevent-shared",
     "libuv-shared",
 ];
+
+/// Of the small servers on libraries: their masters and workers are all alike.
+const CRASHERS: [&str; 2] = ["libevent-shared", "libuv-reuseport"];
+
+/// In the steps that grow the number of listeners: who can have many.
+const LISTENERS_OF: [&str; 4] = ["exclusive/spread", "mutex/spread", "nginx-mutex", "nginx-rotate"];
 
 /// In steps that grow the number of workers.
 const GROWERS: [&str; 8] = [
@@ -196,10 +203,11 @@ impl Bench {
         names
     }
 
-    fn start(&mut self, names: &[String], workers: usize, options: &[&str], env: &[(&str, &str)]) {
-        self.say(&format!("{} servers of {workers} workers", names.len()));
+    fn start(&mut self, names: &[String], setup: Setup) {
+        let (number, Setup { workers, listeners, .. }) = (names.len(), setup);
+        self.say(&format!("{number} servers, workers: {workers}, listeners: {listeners}"));
         for name in names {
-            match contender::start(&self.places, name, workers, options, env) {
+            match contender::start(&self.places, name, setup) {
                 Ok(server) => {
                     self.servers.insert(name.clone(), server);
                 }
@@ -256,7 +264,7 @@ impl Bench {
 
         for idle in [8, 64] {
             let names = self.names(&[&HERD, &["raw-exclusive", "raw-rotate"]], &[&RAW]);
-            self.start(&names, idle, &[], &[]);
+            self.start(&names, Setup::of(idle));
             self.measure_wakeups(idle, &names);
             if idle == 64 {
                 self.measure_idle(idle);
@@ -265,7 +273,7 @@ impl Bench {
         }
         for idle in [4, 16] {
             let names = self.names(&[&HERD], &[]);
-            self.start(&names, idle, &[], &[]);
+            self.start(&names, Setup::of(idle));
             self.measure_idle(idle);
             self.servers.clear();
         }
@@ -273,7 +281,7 @@ impl Bench {
         let promised: &[&str] = &["raw-rotate", "raw-exclusive", "raw-mutex"];
         let main = self.names(&[&HERD, promised], peers);
         let with_variants = self.names(&[&HERD, promised, &VARIANTS], peers);
-        self.start(&with_variants, WORKERS, &[], &[]);
+        self.start(&with_variants, Setup::of(WORKERS));
         self.measure_short("", self.pace.short_rounds, &with_variants);
         self.measure_hold(&main);
         let more: &[&str] =
@@ -290,14 +298,17 @@ impl Bench {
         let names = self.names(&[&HERD, &["raw-exclusive", "raw-mutex"]], &[&RAW]);
         let burn = self.places.program("bench/burn.so").to_string_lossy().into_owned();
         let burn_us = BURN_US.to_string();
-        self.start(&names, WORKERS, &[], &[("LD_PRELOAD", &burn), ("BURN_US", &burn_us)]);
+        let environment = &[("LD_PRELOAD", burn.as_str()), ("BURN_US", burn_us.as_str())];
+        self.start(&names, Setup { environment, ..Setup::of(WORKERS) });
         self.measure_burn(&names);
         self.servers.clear();
 
-        let names = self.names(&[&HERD, &["raw-exclusive"]], &[&RAW, &HERD_OTHERS]);
+        let names =
+            self.names(&[&HERD, &["raw-exclusive"]], &[&RAW, &HERD_OTHERS, &NGINX, &CRASHERS]);
         self.measure_crash(&names);
         if self.extent == Extent::All {
-            self.measure_growth();
+            self.measure_workers();
+            self.measure_listeners();
             self.measure_memory(&KEEPERS.map(str::to_owned));
             if self.pace.counts_instructions {
                 self.count_instructions();

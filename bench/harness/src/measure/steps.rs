@@ -1,7 +1,10 @@
 //! The steps: what is done to each server, and which figures that gives.
 
-use super::contender::{self, nginx_can_block, signal};
-use super::{Bench, CRASH_ACCEPT_DELAY_MS, Extent, GROWERS, GROWN, WORKERS, proc};
+use super::contender::{self, Setup, nginx_can_block, signal};
+use super::{
+    Bench, CRASH_ACCEPT_DELAY_MS, Extent, GROWERS, GROWN_LISTENERS, GROWN_WORKERS, LISTENERS_OF,
+    WORKERS, proc,
+};
 use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
@@ -189,12 +192,10 @@ impl Bench {
         for _ in 0..self.pace.crash_rounds {
             for event in ["kill", "stop", "orphan_kill", "orphan_stop", "none"] {
                 for name in names {
-                    let options = ["--accept-delay-ms", &delay];
+                    let options = &["--accept-delay-ms", delay.as_str()];
+                    let setup = Setup { options, ..Setup::of(WORKERS) };
                     // Why it cannot be started was said before.
-                    let Ok(server) = contender::start(&self.places, name, WORKERS, &options, &[])
-                    else {
-                        continue;
-                    };
+                    let Ok(server) = contender::start(&self.places, name, setup) else { continue };
                     let pid = server.master.to_string();
                     let arguments = ["wait", &server.address, &pid, "500", &ms, event];
                     if let Err(why) = self.clients(name, event, &arguments) {
@@ -311,7 +312,7 @@ impl Bench {
     /// What 2000 idle connections add to the resident memory of a new server, the host's objects included.
     pub(super) fn measure_memory(&mut self, names: &[String]) {
         for _ in 0..self.pace.rounds {
-            self.start(names, WORKERS, &[], &[]);
+            self.start(names, Setup::of(WORKERS));
             self.take_turns("memory of idle connections", 1, names, |bench, name, address, pid| {
                 let before = proc::usage(pid).resident_bytes;
                 let mut command = Command::new(bench.places.program("examples/load"));
@@ -329,37 +330,37 @@ impl Bench {
     }
 
     /// The cost of a connection as workers grow.
-    pub(super) fn measure_growth(&mut self) {
-        debug_assert!(self.extent == Extent::All);
-        let names = GROWERS.map(str::to_owned);
-        for workers in GROWN {
-            self.start(&names, workers, &[], &[]);
-            let rounds = self.pace.growth_rounds;
-            self.measure_short(&format!("_of_{workers}"), rounds, &names);
-            self.take_turns("400 a second", rounds, &names, |bench, name, address, pid| {
-                let pid = pid.to_string();
-                let arguments = [
-                    "--mode",
-                    "rate",
-                    "--rate",
-                    "400",
-                    "--count",
-                    "120",
-                    "--server-pid",
-                    &pid,
-                    &address,
-                ];
-                let metrics = ["sleeps", "calm_cpu"].map(|m| format!("{m}_of_{workers}"));
-                let keys = ["sleeps_per_connection", "server_cpu_us_per_connection"];
-                bench.load_for(
-                    name,
-                    &arguments,
-                    &[(&metrics[0], keys[0]), (&metrics[1], keys[1])],
-                )?;
-                Ok(())
-            });
-            self.servers.clear();
+    pub(super) fn measure_workers(&mut self) {
+        for workers in GROWN_WORKERS {
+            self.measure_grown(&GROWERS, Setup::of(workers), &format!("_of_{workers}"));
         }
+    }
+
+    /// The same as listeners grow, of which one is used.
+    pub(super) fn measure_listeners(&mut self) {
+        for listeners in GROWN_LISTENERS {
+            let setup = Setup { listeners, ..Setup::of(WORKERS) };
+            self.measure_grown(&LISTENERS_OF, setup, &format!("_at_{listeners}"));
+        }
+    }
+
+    /// Metrics get `suffix`.
+    fn measure_grown(&mut self, names: &[&str], setup: Setup, suffix: &str) {
+        debug_assert!(self.extent == Extent::All);
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        self.start(&names, setup);
+        let rounds = self.pace.growth_rounds;
+        self.measure_short(suffix, rounds, &names);
+        self.take_turns("400 a second", rounds, &names, |bench, name, address, pid| {
+            let pid = pid.to_string();
+            let pace = ["--mode", "rate", "--rate", "400", "--count", "120"];
+            let arguments = [&pace[..], &["--server-pid", &pid, &address]].concat();
+            let metrics = ["sleeps", "calm_cpu"].map(|metric| format!("{metric}{suffix}"));
+            let keys = ["sleeps_per_connection", "server_cpu_us_per_connection"];
+            bench.load_for(name, &arguments, &[(&metrics[0], keys[0]), (&metrics[1], keys[1])])?;
+            Ok(())
+        });
+        self.servers.clear();
     }
 }
 

@@ -4,7 +4,7 @@ use super::plots::{self, Bar, Line};
 use super::{number, table};
 use crate::figures::{Results, median, spread};
 use crate::measure::contender::{HERD, HERD_OTHERS, LIBRARIES, NGINX, RAW, is_ours};
-use crate::measure::{CRASH_ACCEPT_DELAY_MS, GROWN, LISTENERS};
+use crate::measure::{GROWN_LISTENERS, GROWN_WORKERS, LISTENERS};
 use std::path::Path;
 
 /// Which way is better.
@@ -143,7 +143,7 @@ pub const SECTIONS: [Section; 11] = [
         title: "Outage",
         text: "The worker that accepted last gets SIGKILL or SIGSTOP, with the master alive and after the master was killed:\n\
                the longest wait of any client, in us (a client that was never answered counts until the end of the run, about\n\
-               0.8 s), and clients that were lost from the backlog.",
+               0.8 s), and clients that were lost from the backlog. libherd's accept_delay is 100 ms here; nginx's retry is 500 ms.",
         columns: &[
             column("kill_wait_worst_us", "kill", Less),
             column("stop_wait_worst_us", "stop", Less),
@@ -281,7 +281,7 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
         }
     }
     text += &parts(results);
-    text += &growth(results, plots)?;
+    text += &growths(results, plots)?;
     Ok(text)
 }
 
@@ -322,41 +322,68 @@ fn parts(results: &Results) -> String {
     text + &table(&head.map(str::to_owned), &rows) + "\n"
 }
 
-fn growth(results: &Results, plots: &Path) -> Result<String, String> {
-    let mut text = String::from("## As workers grow\n\n");
-    let cases = [
-        ("cpu_of_", "Server CPU for a short connection at full rate, us"),
-        ("sleeps_of_", "Sleeps of a server for one connection, 400 a second"),
-    ];
-    for (prefix, title) in cases {
-        let of = |name: &str, workers: usize| results.values(&format!("{prefix}{workers}"), name);
-        let known = |name: &&str| GROWN.iter().any(|&workers| of(name, workers).is_some());
-        let known: Vec<&str> = names().filter(known).collect();
-        if known.is_empty() {
-            return Ok(String::new());
+/// What grows, by which suffix of a metric its size is told.
+struct Growth {
+    what: &'static str,
+    suffix: &'static str,
+    sizes: [usize; 4],
+    /// Metric and title.
+    cases: &'static [(&'static str, &'static str)],
+}
+
+const FULL_RATE: (&str, &str) = ("cpu", "Server CPU for a short connection at full rate, us");
+const CALM: (&str, &str) = ("calm_cpu", "Server CPU for a short connection at 400 a second, us");
+const CALM_SLEEPS: (&str, &str) = ("sleeps", "Sleeps of a server for one connection, 400 a second");
+
+const GROWTHS: [Growth; 2] = [
+    Growth {
+        what: "workers",
+        suffix: "_of_",
+        sizes: GROWN_WORKERS,
+        cases: &[FULL_RATE, CALM, CALM_SLEEPS],
+    },
+    Growth { what: "listeners", suffix: "_at_", sizes: GROWN_LISTENERS, cases: &[FULL_RATE, CALM] },
+];
+
+fn growths(results: &Results, plots: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    for growth in &GROWTHS {
+        let cases = growth.cases.iter().map(|case| grown(results, plots, growth, case));
+        let cases = cases.collect::<Result<Vec<_>, _>>()?.concat();
+        if !cases.is_empty() {
+            text += &format!("## As {} grow\n\n{cases}", growth.what);
         }
-        let row = |name: &&str| {
-            let cells =
-                GROWN.map(|n| of(name, n).map_or("-".to_owned(), |values| cell(values, 1.0)));
-            std::iter::once((*name).to_owned()).chain(cells).collect()
-        };
-        let head = std::iter::once(String::new()).chain(GROWN.map(|n| format!("{n} workers")));
-        text += &format!("{title}:\n\n");
-        text += &table(&head.collect::<Vec<_>>(), &known.iter().map(row).collect::<Vec<_>>());
-        let points = |name: &str| {
-            GROWN.iter().filter_map(|&n| Some((n as f64, median(of(name, n)?)))).collect()
-        };
-        let lines: Vec<Line> = known
-            .iter()
-            .map(|name| Line { name: (*name).to_owned(), points: points(name) })
-            .collect();
-        let file = format!("{prefix}workers.svg");
-        plots::lines(&plots.join(&file), title, ["workers", "less is better"], true, &lines)
-            .map_err(|e| format!("{file}: {e}"))?;
-        text += &format!("\n![{title}](benchmarks/{file})\n\n");
     }
-    text += &format!(
-        "Crash figures are with an accept_delay of {CRASH_ACCEPT_DELAY_MS} ms; nginx's retry is 500 ms.\n\n"
-    );
     Ok(text)
+}
+
+fn grown(
+    results: &Results,
+    plots: &Path,
+    growth: &Growth,
+    &(metric, title): &(&str, &str),
+) -> Result<String, String> {
+    let &Growth { what, suffix, sizes, .. } = growth;
+    let of = |name: &str, size: usize| results.values(&format!("{metric}{suffix}{size}"), name);
+    let known = |name: &&str| sizes.iter().any(|&size| of(name, size).is_some());
+    let known: Vec<&str> = names().filter(known).collect();
+    if known.is_empty() {
+        return Ok(String::new());
+    }
+    let row = |name: &&str| {
+        let cells = sizes.map(|n| of(name, n).map_or("-".to_owned(), |values| cell(values, 1.0)));
+        std::iter::once((*name).to_owned()).chain(cells).collect()
+    };
+    let head = std::iter::once(String::new()).chain(sizes.map(|n| format!("{n} {what}")));
+    let head: Vec<String> = head.collect();
+    let mut text = format!("{title}:\n\n");
+    text += &table(&head, &known.iter().map(row).collect::<Vec<_>>());
+    let points =
+        |name: &str| sizes.iter().filter_map(|&n| Some((n as f64, median(of(name, n)?)))).collect();
+    let lines: Vec<Line> =
+        known.iter().map(|name| Line { name: (*name).to_owned(), points: points(name) }).collect();
+    let file = format!("{metric}{suffix}{what}.svg");
+    plots::lines(&plots.join(&file), title, [what, "less is better"], true, &lines)
+        .map_err(|e| format!("{file}: {e}"))?;
+    Ok(text + &format!("\n![{title}](benchmarks/{file})\n\n"))
 }

@@ -93,9 +93,10 @@ const KEEPERS: [&str; 9] = [
 ];
 
 /// For latency: every way of sharing accepts.
-const LATE: [&str; 16] = [
+const LATE: [&str; 17] = [
     "exclusive/spread",
     "mutex/spread",
+    "mutex/pack",
     "shared/pack",
     "reuseport/spread",
     "handoff/spread",
@@ -289,7 +290,7 @@ impl Bench {
         let names = self.names(&[&HERD, promised], &[more]);
         self.measure_stall(&names);
         if self.extent == Extent::All {
-            self.measure_keep_alive(&KEEPERS.map(str::to_owned));
+            self.measure_keep_alive("", &KEEPERS.map(str::to_owned));
             self.measure_latency(&LATE.map(str::to_owned));
             self.measure_system_calls(&main);
         }
@@ -306,6 +307,7 @@ impl Bench {
         let names =
             self.names(&[&HERD, &["raw-exclusive"]], &[&RAW, &HERD_OTHERS, &NGINX, &CRASHERS]);
         self.measure_crash(&names);
+        self.measure_event();
         if self.extent == Extent::All {
             self.measure_workers();
             self.measure_listeners();

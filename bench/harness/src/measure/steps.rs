@@ -2,8 +2,8 @@
 
 use super::contender::{self, Setup, nginx_can_block, signal};
 use super::{
-    Bench, CRASH_ACCEPT_DELAY_MS, Extent, GROWERS, GROWN_LISTENERS, GROWN_WORKERS, LISTENERS_OF,
-    WORKERS, proc,
+    Bench, CRASH_ACCEPT_DELAY_MS, Extent, GROWERS, GROWN_LISTENERS, GROWN_WORKERS, KEEPERS,
+    LISTENERS_OF, WORKERS, proc,
 };
 use serde_json::Value;
 use std::process::{Command, Stdio};
@@ -208,8 +208,18 @@ impl Bench {
 
     // --- beyond the promises ---
 
-    /// A closed loop over 64 connections (wrk): the library's overhead for an event.
-    pub(super) fn measure_keep_alive(&mut self, names: &[String]) {
+    /// With one worker all have the same number of events in a wait, however they share accepts: what
+    /// is left is the cost of an event.
+    pub(super) fn measure_event(&mut self) {
+        let promised = ["exclusive/spread", "mutex/spread", "raw-exclusive", "raw-mutex"];
+        let names = self.names(&[&promised], &[&KEEPERS]);
+        self.start(&names, Setup::of(1));
+        self.measure_keep_alive("_of_1", &names);
+        self.servers.clear();
+    }
+
+    /// A closed loop over 64 connections (wrk). Metrics get `suffix`.
+    pub(super) fn measure_keep_alive(&mut self, suffix: &str, names: &[String]) {
         if Command::new("wrk").arg("-v").output().is_err() {
             self.results.skipped.push("keep-alive: wrk is not installed".to_owned());
             return;
@@ -231,8 +241,8 @@ impl Bench {
                 let (Some(rate), Some(total)) = (rate, total) else {
                     return Err(format!("wrk: {text}"));
                 };
-                bench.results.put("keep_alive", name, rate);
-                bench.results.put("keep_alive_cpu", name, used / total);
+                bench.results.put(&format!("keep_alive{suffix}"), name, rate);
+                bench.results.put(&format!("keep_alive_cpu{suffix}"), name, used / total);
                 Ok(())
             },
         );

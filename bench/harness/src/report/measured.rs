@@ -38,13 +38,14 @@ pub struct Section {
 pub const SECTIONS: [Section; 11] = [
     Section {
         title: "Short connections and keep-alive",
-        text: "16 clients connect, ask, read the answer and the end, at full rate; 64 connections that are kept (wrk),\n\
-               which shows what the library costs for an event. CPU is the server's alone.",
+        text: "16 clients connect, ask, read the answer and the end, at full rate; 64 connections that are kept (wrk), on 4\n\
+               workers and on one, which shows what the library costs for an event. CPU is the server's alone.",
         columns: &[
             column("short", "connections/s", More),
             Column { metric: "cpu", title: "CPU s of 10 000", better: Less, factor: 0.01 },
             column("keep_alive", "kept: requests/s", More),
             column("keep_alive_cpu", "kept: CPU us a request", Less),
+            column("keep_alive_cpu_of_1", "on one worker", Less),
         ],
         plot: Some((
             1,

@@ -9,9 +9,17 @@ use crate::measure::contender::is_ours;
 const NOISE: f64 = 0.02;
 
 /// Why, as perf, strace and the sources tell: by metric and peer, each by its beginning.
-const REASONS: [(&str, &str, &str); 7] = [
-    ("system_calls", "raw-", REMOVES),
+const REASONS: [(&str, &str, &str); 10] = [
+    ("system_calls", "", REMOVES),
+    ("cpu", "raw-mutex", ALONE),
+    ("cpu", "nginx-mutex", ALONE),
     ("cpu", "raw-", REMOVES),
+    (
+        "keep_alive",
+        "raw-",
+        "the bare ways leave nearly all connections to one worker, whose waits bring many requests at a time (5.5, counted); \
+         spread over four they bring 2.2. With one worker (the last column) an event costs about the same",
+    ),
     (
         "hold_",
         "raw-pass",
@@ -34,6 +42,8 @@ const REASONS: [(&str, &str, &str); 7] = [
 ];
 const REMOVES: &str = "libherd's hosts remove a connection from the set before they close it, one epoll_ctl more (strace), so \
                        that a forked helper which has the descriptor too brings no events of it";
+const ALONE: &str = "while one worker holds the mutex by hand it serves alone, and no two cores touch one listener (raw-exclusive, \
+                     where all do, takes more than libherd's best); whoever comes while it is blocked waits (see the blocked worker)";
 const EVENTS: &str = "each event's registration and generation are checked, so that one of a closed descriptor is dropped, and \
                       it goes through the posted queue, which nginx's order needs (callgrind)";
 

@@ -7,6 +7,7 @@ PREFIX     ?= /usr/local
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 BINDIR     ?= $(PREFIX)/bin
+MANDIR     ?= $(PREFIX)/share/man
 DESTDIR    ?=
 CFLAGS     ?= -O2 -g
 CXXFLAGS   ?= -O2 -g
@@ -31,7 +32,7 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples herdtop demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow test test-tools header header-check paths-check install install-lib install-herdtop uninstall clean help FORCE
+.PHONY: all lib examples herdtop man reference demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow test test-tools header header-check paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
 
 all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
@@ -120,6 +121,29 @@ header: $(BUILD)/herd.h ## regenerate include/herd.h from the Rust sources
 header-check: $(BUILD)/herd.h ## fail if include/herd.h differs from a fresh one
 	@diff -u include/herd.h $< || { echo 'header-check: include/herd.h does not fit the sources: run `make header`' >&2; exit 1; }
 
+# --- The manual ------------------------------------------------------------------------------
+
+# A page for each family of calls. docs/man/ has what is written by hand, the header all else. Each call has a page
+# of its own name that leads to its family's (`.so`).
+MAN_PAGES := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in))
+in_man     = $(foreach page,$(notdir $(1)),man$(subst .,,$(suffix $(page)))/$(page))
+
+man: $(BUILD)/man/links ## make the manual pages in build/man/
+$(BUILD)/man/%: docs/man/%.in docs/man/header.awk docs/man/page.awk include/herd.h
+	@mkdir -p $(@D)
+	awk -f docs/man/header.awk -f docs/man/page.awk -v version=$(VERSION) include/herd.h $< >$@
+
+# Lines of a name and the page that it leads to.
+$(BUILD)/man/links: $(MAN_PAGES)
+	for frame in docs/man/*.3.in; do page=$$(basename $$frame .in); \
+		for name in $$(sed -n 's/^calls: //p; s/^callbacks: //p' $$frame); do \
+			[ $$name.3 = $$page ] || echo $$name.3 $$page; \
+		done; \
+	done >$@
+
+reference: man ## make the manual as HTML in build/reference/ (needs mandoc)
+	docs/man/reference.sh $(BUILD)/man $(BUILD)/reference
+
 # --- The tests -------------------------------------------------------------------------------
 
 # Programs are compiled against an installed tree only. hooks_* run with a library built with the
@@ -176,7 +200,7 @@ check-slow: ## run all tests, the long ones at full length
 # the tests concerned are skipped.
 TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-config readelf:binutils \
 	tmux:tmux /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client \
-	cmake:cmake meson:meson ninja:ninja-build clang++:clang
+	cmake:cmake meson:meson ninja:ninja-build clang++:clang mandoc:mandoc
 test-tools:
 	@mkdir -p $(BUILD); updated=; is_there() { command -v $$1 >/dev/null || test -e $$1; }; \
 	for tool in $(TOOLS); do \
@@ -304,11 +328,11 @@ fill = sed -e 's|@PREFIX@|$(call quoted,$(PREFIX))|' -e 's|@LIBDIR@|$(call quote
 # herd.pc gives them to compilers that run in other directories, and a shell and pkg-config read them in
 # quotes.
 paths-check:
-	@:$(foreach name,PREFIX LIBDIR INCLUDEDIR BINDIR,$(if $(filter /%,$(firstword $($(name)))),,\
+	@:$(foreach name,PREFIX LIBDIR INCLUDEDIR BINDIR MANDIR,$(if $(filter /%,$(firstword $($(name)))),,\
 		$(error $(name)=$($(name)) is no absolute path))$(foreach character,' " \ $$,\
 		$(if $(findstring $(character),$($(name))),$(error $(name)=$($(name)) has a $(character)))))
 
-install: install-lib install-herdtop ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR, BINDIR)
+install: install-lib install-herdtop install-man ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR, BINDIR, MANDIR)
 
 install-herdtop: paths-check $(BUILD)/herdtop
 	$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
@@ -325,14 +349,27 @@ install-lib: paths-check $(LIBS) ## install the library alone, which needs fewer
 	$(call fill,cmake/herdConfig.cmake.in,$(CMAKE_DIR))
 	$(call fill,cmake/herdConfigVersion.cmake.in,$(CMAKE_DIR))
 
+install-man: paths-check $(BUILD)/man/links
+	$(INSTALL) -d '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man3' '$(DESTDIR)$(MANDIR)/man7'
+	for page in $(call in_man,$(MAN_PAGES)); do \
+		$(INSTALL) -m 644 $(BUILD)/man/$${page#*/} '$(DESTDIR)$(MANDIR)'/$$page; \
+	done
+	while read -r name page; do \
+		echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)'/man3/$$name && chmod 644 '$(DESTDIR)$(MANDIR)'/man3/$$name; \
+	done <$(BUILD)/man/links
+
 # Removes a directory only if it is empty, and never the system's own.
-uninstall: ## remove what install put there
+uninstall: $(BUILD)/man/links ## remove what install put there
 	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc cmake/herd/herdConfig.cmake \
 		cmake/herd/herdConfigVersion.cmake; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
 	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp' '$(DESTDIR)$(BINDIR)/herdtop'
+	for page in $(call in_man,$(MAN_PAGES)); do rm -f '$(DESTDIR)$(MANDIR)'/$$page; done
+	while read -r name page; do rm -f '$(DESTDIR)$(MANDIR)'/man3/$$name; done <$(BUILD)/man/links
 	for dir in '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(LIBDIR)/cmake' '$(DESTDIR)$(LIBDIR)' \
-		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(PREFIX)'; do \
-		case $$dir in /usr/bin | /usr/local/bin | /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local | /usr | /) continue ;; esac; \
+		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man3' \
+		'$(DESTDIR)$(MANDIR)/man7' '$(DESTDIR)$(MANDIR)' '$(DESTDIR)$(PREFIX)/share' '$(DESTDIR)$(PREFIX)'; do \
+		case $$dir in /usr/bin | /usr/local/bin | /usr/lib | /usr/include | /usr/local/lib | /usr/local/include | /usr/local \
+			| /usr/share | /usr/share/* | /usr/local/share | /usr/local/share/man | /usr | /) continue ;; esac; \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; \
 	done
 

@@ -1008,7 +1008,7 @@ extern "C" {
  * before the workers are made.
  *
  * Returns 0. -EINVAL: NULL herd; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EBUSY: a worker of
- * this process exists already and would not see it. Since 0.1.
+ * this process exists already and would not see it. Thread: as `herd_listen`. Since 0.1.
  */
 int herd_on_handoff(struct herd *herd,
                     herd_handoff_fn handoff,
@@ -1137,13 +1137,14 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
  * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
  * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
- * errno values from memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and
- * timerfd_create(2), and with a name from open(2) of its file: -EPERM, -ELOOP: it is not this
- * user's. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one
- * more with a name, another with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and
- * another when connections are steered (`herd_is_steered`). Since 0.1.
+ * errno values from memfd_create(2), fallocate(2), mmap(2), eventfd(2) and timerfd_create(2), and
+ * with a name from open(2) of its file: -EPERM, -ELOOP: it is not this user's. Keeps max_workers + 3
+ * descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more with a name, another with the
+ * second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are steered
+ * (`herd_is_steered`). Any thread. Since 0.1.
  */
-int herd_create(const struct herd_config *config, struct herd **herd);
+int herd_create(const struct herd_config *config,
+                struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
@@ -1666,8 +1667,8 @@ uint32_t herd_abi(void);
  * `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
  * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
  * process was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
- * one); -ENOSPC: see epoll_ctl(2); negated errno values of fcntl(2); in HERD_MODE_REUSEPORT
- * negated errno values of listen(2). Thread: any; afterwards the worker belongs to one thread at a
+ * one); -ENOSPC: see epoll_ctl(2); other negated errno values of fcntl(2) and madvise(2), and in
+ * HERD_MODE_REUSEPORT of listen(2). Thread: any; afterwards the worker belongs to one thread at a
  * time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.
  */
 int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
@@ -1687,14 +1688,14 @@ int herd_worker_destroy(struct herd_worker *worker);
 
 /**
  * The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's
- * by now. Since 0.1.
+ * by now. Thread: the worker's own. Since 0.1.
  */
 int herd_worker_slot(struct herd_worker *worker);
 
 /**
  * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or
  * above and below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot
- * was taken away, so that such a loop ends then. Since 0.1.
+ * was taken away, so that such a loop ends then. Thread: the worker's own. Since 0.1.
  */
 int herd_worker_state(struct herd_worker *worker);
 

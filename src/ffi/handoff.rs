@@ -13,7 +13,7 @@ use std::slice;
 /// before the workers are made.
 ///
 /// Returns 0. -EINVAL: NULL herd; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EBUSY: a worker of
-/// this process exists already and would not see it. Since 0.1.
+/// this process exists already and would not see it. Thread: as `herd_listen`. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_on_handoff(
     herd: *mut herd,

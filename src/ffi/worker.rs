@@ -24,8 +24,8 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
 /// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
 /// process was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
-/// one); -ENOSPC: see epoll_ctl(2); negated errno values of fcntl(2); in HERD_MODE_REUSEPORT
-/// negated errno values of listen(2). Thread: any; afterwards the worker belongs to one thread at a
+/// one); -ENOSPC: see epoll_ctl(2); other negated errno values of fcntl(2) and madvise(2), and in
+/// HERD_MODE_REUSEPORT of listen(2). Thread: any; afterwards the worker belongs to one thread at a
 /// time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_create(
@@ -59,7 +59,7 @@ pub extern "C" fn herd_worker_destroy(worker: *mut herd_worker) -> c_int {
 }
 
 /// The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's
-/// by now. Since 0.1.
+/// by now. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_slot(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| worker.check_slot().map(|()| usize::from(worker.slot_number())))
@@ -67,7 +67,7 @@ pub extern "C" fn herd_worker_slot(worker: *mut herd_worker) -> c_int {
 
 /// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or
 /// above and below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot
-/// was taken away, so that such a loop ends then. Since 0.1.
+/// was taken away, so that such a loop ends then. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_state(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {

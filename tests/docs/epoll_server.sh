@@ -1,0 +1,35 @@
+# The diff of docs/adopting.md: each side of it is a server that serves, replaces a worker that dies, and stops.
+client=$tmp/raw_client
+work=$PWD
+awk -v RS= '{ print >"part." NR; close("part." NR) }' "$block"
+test -f part.7 && test ! -f part.8
+
+for side in before after; do
+    test $side = before && sign='[- ]' || sign='[+ ]'
+    parts=
+    for part in 1 2 3 4 5 6 7; do
+        if grep -q '^[^-+ ]' part.$part; then echo "part $part is no diff"; exit 1; fi
+        sed -n "s/^$sign//p" part.$part >$side.$part
+        parts="$parts $side.$part"
+    done
+    awk -v frame="$frames/epoll_server.c" -f "$tmp/fill.awk" "$frames/epoll_server.c" $parts >$side.c
+    $cc $side.c -o $side $(cat "$build/stage.flags")
+done
+
+. "$root/tests/sh/lib/serve.sh" # sets tmp anew, and ends what is left
+for side in before after; do
+    port=$((20000 + $$ % 20000))
+    "$work/$side" 127.0.0.1:$port 3 >"$tmp/ready" 2>"$tmp/log" &
+    server=$!
+    program=$side
+    is_ready() { has_ended "$server" || grep -q ready "$tmp/ready"; }
+    echoes() { test "$(echo hello | "$client" 127.0.0.1 $port 0)" = hello; }
+    eventually is_ready && ! has_ended "$server" || fail "$side: not ready"
+    for i in 1 2 3 4 5 6; do echoes || fail "$side: request $i"; done
+    first=$(children "$server" | cut -d ' ' -f 1)
+    kill -s KILL "$first"
+    is_replaced() { test "$(children "$server" | wc -w)" = 3 && ! children "$server" | grep -qw "$first"; }
+    eventually is_replaced || fail "$side: no new worker"
+    for i in 1 2 3 4 5 6; do echoes || fail "$side: request $i after a death"; done
+    stop TERM
+done

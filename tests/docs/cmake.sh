@@ -1,5 +1,5 @@
 # A CMakeLists.txt of a program server.c, configured and built against the staged tree.
-command -v cmake >/dev/null || exit 77
+command -v cmake >/dev/null || { echo 'no cmake' && exit 77; }
 cp "$block" CMakeLists.txt
 echo '#include <herd.h>
 int main(void) { return herd_abi() != HERD_ABI; }' >server.c

@@ -18,7 +18,7 @@ done
 
 . "$root/tests/sh/lib/serve.sh" # sets tmp anew, and ends what is left
 for side in before after; do
-    port=$((20000 + $$ % 20000))
+    . "$frames/port.sh"
     "$work/$side" 127.0.0.1:$port 3 >"$tmp/ready" 2>"$tmp/log" &
     server=$!
     program=$side

@@ -44,5 +44,5 @@ int main(void)
     if (getppid() == 0) /* uses them */
         on_log(NULL, 0, ""), on_accept(NULL, -1, NULL, 0, NULL), start_another_worker();
 @BLOCK@
-    return herd_mode(herd) > HERD_MODE_AUTO ? EXIT_SUCCESS : EXIT_FAILURE;
+    return herd_mode(herd) > HERD_MODE_AUTO && herd_destroy(herd) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,20 +1,26 @@
 # Calls of herdtop, each while a herd named web runs; those that watch it live in a terminal, for a moment.
 herdtop=$build/herdtop work=$PWD
-test -x "$herdtop" || exit 77
-command -v script >/dev/null || exit 77
+test -x "$herdtop" || { echo 'no herdtop' && exit 77; }
+command -v script >/dev/null || { echo 'no script' && exit 77; }
 . "$root/tests/sh/lib/serve.sh"
-test ! -e "/dev/shm/herd-$(id -u)-web" || exit 77 # somebody's own
-start hello_prefork --listen 127.0.0.1:0 --workers 2 --name web
+name=web-$$
+start hello_prefork --listen 127.0.0.1:0 --workers 2 --name "$name"
+# herdtop ARGUMENT...: with the name of this test's herd for web, and this user for another
 herdtop() {
+    case $1 in
+    web) shift && set -- "$name" "$@" ;;
+    33:web) set -- "$(id -u):$name" --once ;;
+    esac
     case "$*" in
-    33:*) set -- "$(id -u):${1#33:}" --once ;; # this test's own user
-    *--*) ;;
+    *--*) "$herdtop" "$@" --interval-ms 100 ;;
     *)
-        TERM=xterm timeout -s INT 2 script -qec "stty cols 80 rows 24; exec '$herdtop' $*" /dev/null >"$work/screen" </dev/null || :
-        grep -q web "$work/screen"
-        return
+        TERM=xterm timeout 20 script -qfec "stty cols 80 rows 24; exec '$herdtop' $*" "$work/screen" </dev/null >/dev/null &
+        watcher=$!
+        eventually grep -q "$name" "$work/screen"
+        kill "$watcher"
+        wait "$watcher" || :
         ;;
     esac
-    "$herdtop" "$@"
 }
 . "$block"
+stop TERM

@@ -10,7 +10,7 @@
 
 static struct herd *herd;
 static struct herd_worker *worker;
-static struct herd_accepted accepted = HERD_ACCEPTED_INIT;
+__attribute__((unused)) static struct herd_accepted accepted = HERD_ACCEPTED_INIT; /* a block may have its own */
 static const uint64_t herds_own = 0;
 static struct epoll_event events[64];
 static const int most = 64;

@@ -2,7 +2,7 @@
 client=$tmp/raw_client
 work=$PWD
 . "$root/tests/sh/lib/serve.sh"
-port=$((20000 + $$ % 20000))
+. "$frames/port.sh"
 sed "s/127.0.0.1:8080/127.0.0.1:$port/" "$block" >"$work/block.c"
 grep -q "127.0.0.1:$port" "$work/block.c"
 $cc "$work/block.c" -o "$work/block" $(cat "$build/stage.flags")

@@ -22,7 +22,13 @@ static void add_connection(int accepted_fd)
     exit(accepted_fd >= 0 && herd_conn_closed(worker) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-static void do_what_is_due(void) { herd_drain(worker); }
+static void do_what_is_due(void)
+{
+    struct herd_accepted accepted = HERD_ACCEPTED_INIT;
+    while (herd_accept(worker, &accepted) == 0)
+        close(accepted.fd), herd_conn_closed(worker);
+    herd_drain(worker);
+}
 static void on_idle(struct herd_worker *of, struct herd_timer *timer) { (void)of, (void)timer; }
 static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t ready) { (void)of, (void)event, (void)ready; }
 

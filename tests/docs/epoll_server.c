@@ -15,6 +15,8 @@
 #include <unistd.h>
 
 struct connection { int fd; };
+enum { CONNECTIONS_MAX = 1024 };
+static struct connection *connections[CONNECTIONS_MAX]; /* by descriptor */
 
 @BLOCK 1@
 
@@ -45,12 +47,16 @@ static void add_connection(int fd)
     struct connection *connection = malloc(sizeof *connection);
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = connection };
     connection->fd = fd;
+    if (fd >= CONNECTIONS_MAX)
+        die("too many connections");
+    connections[fd] = connection;
     if (epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event) != 0)
         die("epoll_ctl");
 }
 
 static void close_connection(struct connection *connection)
 {
+    connections[connection->fd] = NULL;
 @BLOCK 5@
     free(connection);
 }
@@ -62,6 +68,14 @@ static void on_ready(struct connection *connection, uint32_t ready)
     (void)ready;
     if (got <= 0 || write(connection->fd, bytes, (size_t)got) != got)
         close_connection(connection);
+}
+
+/* Each request is answered at once: all others wait for one. */
+__attribute__((unused)) static void leave_idle(void)
+{
+    for (int fd = 0; fd < CONNECTIONS_MAX; fd++)
+        if (connections[fd] != NULL)
+            close_connection(connections[fd]);
 }
 
 @BLOCK 6@
@@ -117,5 +131,6 @@ int main(int argc, char **argv)
             else if (pids[i] == pid)
                 alive--;
     }
+@BLOCK 8@
     return EXIT_SUCCESS;
 }

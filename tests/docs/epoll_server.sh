@@ -2,12 +2,12 @@
 client=$tmp/raw_client
 work=$PWD
 awk -v RS= '{ print >"part." NR; close("part." NR) }' "$block"
-test -f part.7 && test ! -f part.8
+test -f part.8 && test ! -f part.9
 
 for side in before after; do
     test $side = before && sign='[- ]' || sign='[+ ]'
     parts=
-    for part in 1 2 3 4 5 6 7; do
+    for part in 1 2 3 4 5 6 7 8; do
         if grep -q '^[^-+ ]' part.$part; then echo "part $part is no diff"; exit 1; fi
         sed -n "s/^$sign//p" part.$part >$side.$part
         parts="$parts $side.$part"
@@ -31,5 +31,13 @@ for side in before after; do
     is_replaced() { test "$(children "$server" | wc -w)" = 3 && ! children "$server" | grep -qw "$first"; }
     eventually is_replaced || fail "$side: no new worker"
     for i in 1 2 3 4 5 6; do echoes || fail "$side: request $i after a death"; done
+    # A client that keeps its connection does not keep the server.
+    rm -f "$work/idle"
+    mkfifo "$work/idle"
+    exec 4<>"$work/idle"
+    "$client" 127.0.0.1 $port 0 keep <"$work/idle" >"$tmp/kept" 2>&1 &
+    echo hello >&4
+    eventually grep -q hello "$tmp/kept" || fail "$side: no connection that stays"
     stop TERM
+    exec 4>&-
 done

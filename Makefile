@@ -126,7 +126,6 @@ header-check: $(BUILD)/herd.h ## fail if include/herd.h differs from a fresh one
 # A page for each family of calls. docs/man/ has what is written by hand, the header all else. Each call has a page
 # of its own name that leads to its family's (`.so`).
 MAN_PAGES := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in))
-in_man     = $(foreach page,$(notdir $(1)),man$(subst .,,$(suffix $(page)))/$(page))
 
 man: $(BUILD)/man/links ## make the manual pages in build/man/
 $(BUILD)/man/%: docs/man/%.in docs/man/header.awk docs/man/page.awk include/herd.h
@@ -351,20 +350,16 @@ install-lib: paths-check $(LIBS) ## install the library alone, which needs fewer
 
 install-man: paths-check $(BUILD)/man/links
 	$(INSTALL) -d '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man3' '$(DESTDIR)$(MANDIR)/man7'
-	for page in $(call in_man,$(MAN_PAGES)); do \
-		$(INSTALL) -m 644 $(BUILD)/man/$${page#*/} '$(DESTDIR)$(MANDIR)'/$$page; \
-	done
-	while read -r name page; do \
-		echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)'/man3/$$name && chmod 644 '$(DESTDIR)$(MANDIR)'/man3/$$name; \
-	done <$(BUILD)/man/links
+	$(foreach section,1 3 7,$(INSTALL) -m 644 $(filter %.$(section),$(MAN_PAGES)) '$(DESTDIR)$(MANDIR)/man$(section)' &&) :
+	umask 022; while read -r name page; do echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)/man3'/$$name; done <$(BUILD)/man/links
 
 # Removes a directory only if it is empty, and never the system's own.
 uninstall: $(BUILD)/man/links ## remove what install put there
 	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc cmake/herd/herdConfig.cmake \
 		cmake/herd/herdConfigVersion.cmake; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
 	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp' '$(DESTDIR)$(BINDIR)/herdtop'
-	for page in $(call in_man,$(MAN_PAGES)); do rm -f '$(DESTDIR)$(MANDIR)'/$$page; done
-	while read -r name page; do rm -f '$(DESTDIR)$(MANDIR)'/man3/$$name; done <$(BUILD)/man/links
+	$(foreach section,1 3 7,rm -f $(patsubst $(BUILD)/man/%,'$(DESTDIR)$(MANDIR)/man$(section)/%',$(filter %.$(section),$(MAN_PAGES)));) :
+	cut -d ' ' -f 1 $(BUILD)/man/links | (cd '$(DESTDIR)$(MANDIR)/man3' 2>/dev/null && xargs rm -f) || :
 	for dir in '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(LIBDIR)/cmake' '$(DESTDIR)$(LIBDIR)' \
 		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man3' \
 		'$(DESTDIR)$(MANDIR)/man7' '$(DESTDIR)$(MANDIR)' '$(DESTDIR)$(PREFIX)/share' '$(DESTDIR)$(PREFIX)'; do \

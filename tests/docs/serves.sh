@@ -3,9 +3,10 @@ client=$tmp/raw_client
 work=$PWD
 . "$root/tests/sh/lib/serve.sh"
 . "$frames/port.sh"
-sed "s/127.0.0.1:8080/127.0.0.1:$port/" "$block" >"$work/block.c"
-grep -q "127.0.0.1:$port" "$work/block.c"
-$cc "$work/block.c" -o "$work/block" $(cat "$build/stage.flags")
+sed "s/127.0.0.1:8080/127.0.0.1:$port/" "$block" >"$work/block.$language"
+grep -q "127.0.0.1:$port" "$work/block.$language"
+case $language in c) compile=$cc ;; cpp) compile=$cxx ;; esac
+$compile "$work/block.$language" -o "$work/block" $(cat "$build/stage.flags")
 "$work/block" &
 server=$!
 greets() { test "$("$client" 127.0.0.1 "$port" 0 </dev/null)" = hello; }

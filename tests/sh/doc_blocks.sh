@@ -5,9 +5,10 @@ frames=$root/tests/docs
 cd "$root" || exit 1
 export root build tmp frames
 
-cc="${CC:-cc} -std=gnu11 -O1 -Wall -Wextra -Wpedantic -Werror -Wno-misleading-indentation -pthread"
+warnings='-Wall -Wextra -Wpedantic -Werror -Wno-misleading-indentation'
+cc="${CC:-cc} -std=gnu11 -O1 $warnings -pthread" cxx="${CXX:-c++} -std=c++17 -O1 $warnings -pthread"
 LD_LIBRARY_PATH=$build/stage/usr/lib
-export cc LD_LIBRARY_PATH
+export cc cxx LD_LIBRARY_PATH
 $cc "$root/tests/sh/lib/raw_client.c" -o "$tmp/raw_client" || fail 'no client'
 
 # fill FRAME BLOCK...: the frame with the blocks in place of its lines @BLOCK@, or @BLOCK 1@, @BLOCK 2@ and so on.
@@ -30,7 +31,7 @@ run_block() (
     mkdir -p "$work"
     cd "$work" || exit 1
     if test -f "$frames/$name.sh"; then
-        block=$1 timeout -k 5 120 sh -eu "$frames/$name.sh" "$@"
+        block=$1 language=$language timeout -k 5 120 sh -eu "$frames/$name.sh" "$@"
     elif test -f "$frames/$name.c"; then
         libraries=$(sed -n '1,3s/.*links: *\([^*]*\).*/\1/p' "$frames/$name.c")
         if test -n "$libraries" && ! $cc -E $(cat "$build/stage.flags") "$frames/$name.c" >/dev/null 2>&1; then echo "no library for $libraries" && exit 77; fi

@@ -1381,6 +1381,17 @@ int herd_reap(struct herd *herd,
               int pid);
 
 /**
+ * Tells whether a slot has a worker that lives. Its process is not asked for by its id, which may be
+ * another's by now: the kernel knows who holds the slot. A worker that is stopped (SIGSTOP) or hangs
+ * lives. Nothing is freed: that is for `herd_reap`.
+ *
+ * Returns 1: it lives; 0: the slot is free, or its worker is dead. -EINVAL: NULL, or no such slot;
+ * negated errno values of fcntl(2). Any process of the herd, any thread. Since 0.1.
+ */
+int herd_worker_alive(struct herd *herd,
+                      int slot);
+
+/**
  * Counts the free slots, after freeing those of dead workers. A parent asks before it starts
  * another worker, such as the new generation of a reload while the old one drains: a worker that
  * finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).

@@ -615,6 +615,11 @@ public:
 
     /// The slots freed.
     result<int> reap(int pid) const noexcept { return detail::to_result(herd_reap(herd_, pid)); }
+    /// 1: the slot has a worker that lives.
+    [[nodiscard]] result<int> worker_alive(int slot) const noexcept
+    {
+        return detail::to_result(herd_worker_alive(herd_, slot));
+    }
     [[nodiscard]] result<int> free_slots() const noexcept { return detail::to_result(herd_free_slots(herd_)); }
 
     /// Counters of the whole herd, or of one slot.

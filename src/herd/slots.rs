@@ -80,17 +80,24 @@ impl Herd {
         self.remotes[index].owner.store(0, SeqCst);
     }
 
+    /// Whether a slot has an owner that lives.
+    pub fn is_alive(&self, number: u16) -> Result<bool> {
+        let slot = self.slot(number.into())?;
+        Ok(slot.claim().pid().is_some() && self.is_held(number)?)
+    }
+
+    fn is_held(&self, number: u16) -> Result<bool> {
+        // The own process's holds do not show as held.
+        let owner = self.remotes[usize::from(number)].owner.load(SeqCst);
+        Ok(owner == ForkToken::current()?.number()
+            || record_lock::is_held_by_another(self.region.file(), number.into())?)
+    }
+
     /// The claim of a slot whose owner is dead.
     fn dead_claim(&self, number: u16, slot: &Slot) -> Result<Option<Claim>> {
         let claim = slot.claim();
-        if claim.pid().is_none() {
-            return Ok(None);
-        }
-        // The own process's holds do not show as held.
-        let owner = self.remotes[usize::from(number)].owner.load(SeqCst);
-        let lives = owner == ForkToken::current()?.number()
-            || record_lock::is_held_by_another(self.region.file(), number.into())?;
-        Ok(if lives { None } else { Some(claim) })
+        let is_dead = claim.pid().is_some() && !self.is_held(number)?;
+        Ok(is_dead.then_some(claim))
     }
 
     /// `word` was read before the owner was found dead: a later one is not the dead worker's.

@@ -43,6 +43,7 @@ static void null_herd(void)
     REFUSED(herd_listener_fd(NULL, 0));
     REFUSED(herd_slot_listener_fd(NULL, 0, 0));
     REFUSED(herd_reap(NULL, 1));
+    REFUSED(herd_worker_alive(NULL, 0));
     REFUSED(herd_free_slots(NULL));
     REFUSED(herd_stats_worker(NULL, 0, &stats));
     REFUSED(herd_stats_total(NULL, &stats));

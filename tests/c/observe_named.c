@@ -91,6 +91,7 @@ static void observer_only_looks(struct herd *observer)
     CHECK_CODE(herd_listener_address(observer, 0, text, sizeof text), HERD_EOBSERVER);
     CHECK_CODE(herd_listener_fd(observer, 0), HERD_EOBSERVER);
     CHECK_CODE(herd_reap(observer, 1), HERD_EOBSERVER);
+    CHECK_CODE(herd_worker_alive(observer, 0), HERD_EOBSERVER);
     CHECK_CODE(herd_free_slots(observer), HERD_EOBSERVER);
     CHECK_CODE(herd_worker_create(observer, HERD_ANY_SLOT, &worker), HERD_EOBSERVER);
     CHECK(worker == NULL);

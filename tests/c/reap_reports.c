@@ -51,6 +51,12 @@ int main(void)
     CHECK_EQ(herd_conn_opened(own), 1);
     CHECK_EQ(herd_free_slots(herd), 0);
 
+    for (int slot = 0; slot < 3; slot++) {
+        CHECK_CODE(herd_worker_alive(herd, slot), 1);
+    }
+    CHECK_CODE(herd_worker_alive(herd, 3), -EINVAL);
+    CHECK_CODE(herd_worker_alive(herd, -1), -EINVAL);
+    CHECK_CODE(herd_worker_alive(herd, 65536), -EINVAL);
     CHECK_CODE(herd_reap(herd, 0), -EINVAL);
     CHECK_CODE(herd_reap(herd, -1), -EINVAL);
     CHECK_CODE(herd_reap(herd, INT32_MIN), -EINVAL);
@@ -79,6 +85,8 @@ int main(void)
 
     /* The holder dies, and with it its connections and the right. */
     test_kill(children[0]);
+    CHECK_CODE(herd_worker_alive(herd, 0), 0);
+    CHECK_EQ(total_stats(herd).workers, 3); /* to ask frees nothing */
     CHECK_CODE(herd_reap(herd, children[0]), 1);
     CHECK_CODE(herd_reap(herd, children[0]), 0);
     CHECK_EQ(total_stats(herd).workers, 2);
@@ -89,6 +97,11 @@ int main(void)
     struct herd_worker *next = NULL;
     CHECK_CODE(herd_worker_create(herd, 1, &next), -EBUSY);
     CHECK_CODE(herd_worker_create(herd, 0, &next), 0);
+    CHECK_CODE(herd_worker_alive(herd, 0), 1);
+    /* A stopped one lives. */
+    kill(children[1], SIGSTOP);
+    WAIT_UNTIL(process_state(children[1]) == 'T', 10000);
+    CHECK_CODE(herd_worker_alive(herd, 1), 1);
     CHECK_CODE(herd_conn_closed(next), -ERANGE);
 
     /* One that nobody reports is found when slots are counted. */
@@ -98,6 +111,7 @@ int main(void)
     CHECK_EQ(total_stats(herd).connections_open, 1);
     CHECK_CODE(herd_worker_destroy(next), 0);
     CHECK_CODE(herd_worker_destroy(own), 0);
+    CHECK_CODE(herd_worker_alive(herd, 2), 0);
     CHECK_EQ(herd_free_slots(herd), 3);
     CHECK_CODE(herd_destroy(herd), 0);
     return 0;

@@ -5,9 +5,9 @@
 use super::listener::{Acceptance, Listener};
 use super::listener_table::ListenerSet;
 use crate::reactor::{Reactor, Source};
+use crate::sys::Result;
 use crate::sys::epoll::{self, Epoll};
 use crate::sys::socket::{any_readable, listens};
-use crate::sys::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub struct Arming {
 }
 
 impl Arming {
-    pub fn new(set: ListenerSet, events: u32, max_workers: u32) -> Arming {
+    pub fn new(set: ListenerSet, events: u32, max_workers: u32) -> Result<Arming> {
         let mut listeners = Vec::new();
         for (number, listener) in set.listeners {
             for (member, fd) in listener.members().iter().enumerate() {
@@ -75,14 +75,14 @@ impl Arming {
                     number,
                     listener: listener.clone(),
                     member,
-                    listens: Cell::new(listens(fd).unwrap_or(true)),
+                    listens: Cell::new(listens(fd)?),
                     homecomings: Cell::new(0),
                     failed: Cell::new(false),
                     yielded: Cell::new(0),
                 });
             }
         }
-        Arming {
+        Ok(Arming {
             listeners,
             events,
             all: RefCell::new(set.all),
@@ -90,7 +90,7 @@ impl Arming {
             all_is_masked: Cell::new(false),
             armed: Cell::new(false),
             yielded: Cell::new(0),
-        }
+        })
     }
 
     /// Number of places.
@@ -152,7 +152,7 @@ impl Arming {
         for armable in self.usable() {
             if let Err(error) = self.watch(reactor, armable) {
                 for earlier in self.usable().take_while(|other| other.place != armable.place) {
-                    let _ = reactor.unwatch(earlier.fd());
+                    reactor.unwatch(earlier.fd());
                 }
                 return Err(error);
             }
@@ -164,21 +164,21 @@ impl Arming {
         reactor.watch(armable.fd(), self.events, Source::Listener(armable.place))
     }
 
-    pub fn disarm(&self, reactor: &Reactor) -> Result<()> {
+    pub fn disarm(&self, reactor: &Reactor) {
         if !self.armed.replace(false) {
-            return Ok(());
+            return;
         }
-        if let Some(all) = &*self.all.borrow() {
-            if self.masks_all {
-                reactor.rewatch(all.fd(), 0, Source::Listeners)?;
-                self.all_is_masked.set(true);
-                return Ok(());
+        match &*self.all.borrow() {
+            Some(all) => {
+                let masked =
+                    self.masks_all && reactor.rewatch(all.fd(), 0, Source::Listeners).is_ok();
+                self.all_is_masked.set(masked);
+                if !masked {
+                    reactor.unwatch(all.fd());
+                }
             }
-            return reactor.unwatch(all.fd());
+            None => self.usable().for_each(|armable| reactor.unwatch(armable.fd())),
         }
-        let results = self.usable().map(|armable| reactor.unwatch(armable.fd()));
-        // One that fails must not leave the rest armed.
-        results.fold(Ok(()), Result::and)
     }
 
     /// The set of all was reported ready: which of them are?
@@ -192,14 +192,13 @@ impl Arming {
         Ok(())
     }
 
-    fn stop_using_all(&self, reactor: &Reactor) -> Result<()> {
-        self.disarm(reactor)?;
+    fn stop_using_all(&self, reactor: &Reactor) {
+        self.disarm(reactor);
         if let Some(all) = self.all.take()
             && self.all_is_masked.take()
         {
-            reactor.unwatch(all.fd())?;
+            reactor.unwatch(all.fd());
         }
-        Ok(())
     }
 
     /// Whether a connection waits at any listener. Never blocks.
@@ -229,11 +228,9 @@ impl Arming {
     pub fn move_to_end(&self, reactor: &Reactor, place: u16) -> Result<()> {
         let usable = self.find(place).filter(|armable| !armable.failed.get());
         let Some(armable) = usable.filter(|_| self.armed.get()) else { return Ok(()) };
-        reactor.unwatch(armable.fd())?;
+        reactor.unwatch(armable.fd());
         // On failure the listener is out of the set, and the rest must not count as armed with it.
-        self.watch(reactor, armable).inspect_err(|_| {
-            let _ = self.disarm(reactor);
-        })
+        self.watch(reactor, armable).inspect_err(|_| self.disarm(reactor))
     }
 
     /// Gets behind the owners that have armed their own members since the last call, in the wait
@@ -270,8 +267,7 @@ impl Arming {
     pub fn give_up(&self, reactor: &Reactor, place: u16) {
         let Some(armable) = self.find(place) else { return };
         let was_armed = self.armed.get();
-        // An unusable descriptor may have left the set by itself.
-        let _: std::result::Result<(), Error> = self.stop_using_all(reactor);
+        self.stop_using_all(reactor);
         armable.failed.set(true);
         if was_armed {
             let _ = self.arm(reactor);

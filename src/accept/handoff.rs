@@ -128,6 +128,10 @@ pub fn take(
         if !wanted.named_too && label.is_some_and(|label| label.is_named != 0) {
             return Ok(End::Named);
         }
+        if label.is_some_and(|label| label.listener == HERD_LISTENER_NONE) {
+            // Who sent it may not have; and now, while one that cannot be had stays for others.
+            transfer::set_nonblocking(&fd)?;
+        }
         if wanted.marks_stuck {
             // Before it has room again.
             line.set_stuck();

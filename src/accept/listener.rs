@@ -76,15 +76,21 @@ impl Listener {
         group: &Group,
     ) -> Result<Listener> {
         let maker = ForkToken::current()?;
-        let fd = socket::listen_on(address, options)?;
-        let bound = socket::bound_address(&fd)?;
-        let name = bound.as_ref().unwrap_or(address).to_string();
-        let file = address.unix_path().and_then(SocketFile::at).map(|file| (file, maker));
-        let mut members = vec![fd];
+        let (fd, file) = socket::listen_on(address, options)?;
+        // An error from here on removes the file.
+        let mut listener = Listener {
+            members: vec![fd],
+            backlog: options.backlog,
+            name: String::new(),
+            acceptance,
+            file: file.map(|file| (file, maker)),
+        };
+        let bound = socket::bound_address(listener.fd())?;
+        listener.name = bound.as_ref().unwrap_or(address).to_string();
         if let Some(bound @ Address::Inet(_)) = bound.filter(|_| group.size > 1) {
-            add_members(&mut members, &bound, options, group)?;
+            add_members(&mut listener.members, &bound, options, group)?;
         }
-        Ok(Listener { members, backlog: options.backlog, name, acceptance, file })
+        Ok(listener)
     }
 
     /// A listener that the host made: libherd works on a duplicate, the host's stays its own.

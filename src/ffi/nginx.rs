@@ -62,7 +62,7 @@ pub extern "C" fn herd_unlock(worker: *mut herd_worker) -> c_int {
 
 #[inline(never)]
 extern "C" fn unlock_in_full(worker: *mut herd_worker) -> c_int {
-    with_worker(worker, |worker| Ok(usize::from(worker.unlock()?)))
+    with_worker(worker, |worker| Ok(usize::from(worker.unlock())))
 }
 
 /// Arms the listeners without asking for the accept right, until the next `herd_trylock` decides.
@@ -80,7 +80,10 @@ pub extern "C" fn herd_enable_accept(worker: *mut herd_worker) -> c_int {
 /// ngx_disable_accept_events. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_disable_accept(worker: *mut herd_worker) -> c_int {
-    with_worker(worker, |worker| worker.disable_accept().map(|()| 0))
+    with_worker(worker, |worker| {
+        worker.disable_accept();
+        Ok(0)
+    })
 }
 
 /// Waits for events for at most `timeout_ms` milliseconds (-1: as long as it takes) and sorts them:

@@ -157,10 +157,10 @@ impl Herd {
         let state = self.region.slots()[usize::from(slot)].state();
         if self.line(slot).is_stuck() || state == State::Resting {
             // Since it was chosen: who has looked at its queue does not look again by itself.
-            self.ask_to_look(slot)?;
+            self.ask_to_look(slot);
         } else if self.is_coordinated() && state == State::Busy {
             // It runs handlers, or may be stopped: somebody who waits looks whether they are taken.
-            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
+            self.pull_guard_in();
         }
         Ok(sent)
     }
@@ -212,21 +212,21 @@ impl Herd {
     }
 
     /// Connections may be on their way to a worker that takes none: others are to see to them.
-    pub fn ask_to_look(&self, queue_of: u16) -> Result<()> {
-        let waits = self.has_queues() && self.line(queue_of).in_flight() > 0;
-        if waits { self.ask_another() } else { Ok(()) }
+    pub fn ask_to_look(&self, queue_of: u16) {
+        if self.has_queues() && self.line(queue_of).in_flight() > 0 {
+            self.ask_another();
+        }
     }
 
     /// An idle worker is to look; if it is stopped, or all are busy, the first that waits.
-    pub fn ask_another(&self) -> Result<()> {
+    pub fn ask_another(&self) {
         let slots = self.region.slots();
         if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
             ask(slots, &self.bells, number, now_us());
         }
         if self.is_coordinated() {
-            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
+            self.pull_guard_in();
         }
-        Ok(())
     }
 
     /// After a death: nobody could read a queue while the dead one seems to.

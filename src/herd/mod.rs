@@ -20,6 +20,7 @@ use crate::shm::region::place_of;
 use crate::shm::slot::Slot;
 use crate::shm::{Region, Steering};
 use crate::sys::bell::Bell;
+use crate::sys::clock::now_us;
 use crate::sys::epoll::Epoll;
 use crate::sys::host::HostPointer;
 use crate::sys::transfer::Transfer;
@@ -77,7 +78,8 @@ impl Herd {
         let slots = settings.max_workers as usize;
         let bells = (0..slots).map(|_| Bell::new()).collect::<Result<Vec<Bell>>>();
         let bells = bells.inspect_err(|error| log.error(format_args!("create: {error}")))?;
-        let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())?;
+        let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())
+            .inspect_err(|error| log.error(format_args!("create: epoll: {error}")))?;
         let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
         let region = Herd::make_region(&settings, mode, &log)?;
         let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us);
@@ -156,6 +158,13 @@ impl Herd {
     /// Whether workers tell each other who should accept.
     pub fn is_coordinated(&self) -> bool {
         self.mode != Mode::Shared && self.settings.max_workers > 1
+    }
+
+    /// Has the guard wake an idle worker within handover_delay. If that fails, the next regular tick does.
+    pub fn pull_guard_in(&self) {
+        if let Err(error) = self.guard.pull_in_if_later(&self.region.guard, now_us()) {
+            self.log.warning(format_args!("pull the guard in: {error}"));
+        }
     }
 
     /// How the guard is watched: a tick wakes one worker, where the kernel can do that.

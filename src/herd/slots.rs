@@ -71,12 +71,30 @@ impl Herd {
         Ok(claim)
     }
 
+    /// A slot's members have their worker at the end of their wait queues, or listen, since now.
+    pub fn note_homecoming(&self, number: u16) {
+        self.region.slots()[usize::from(number)].count_homecoming();
+        self.region.homecomings.fetch_add(1, SeqCst);
+    }
+
+    /// Wakes all workers but this slot's.
+    pub fn ring_others(&self, than: u16) {
+        let others = self
+            .numbered_slots()
+            .zip(&self.bells)
+            .filter(|((number, slot), _)| *number != than && slot.claim().pid().is_some());
+        others.for_each(|(_, bell)| bell.ring());
+    }
+
     /// Gives a slot of this process back.
     pub fn free_slot(&self, number: u16, claim: Claim) {
         let index = usize::from(number);
         self.steer_away_from(number);
         self.region.slots()[index].free(claim);
-        let _ = record_lock::release(self.region.file(), index);
+        if let Err(error) = record_lock::release(self.region.file(), index) {
+            let until = "no other process gets it until this one ends";
+            self.log.warning(format_args!("slot {number}: {until}: {error}"));
+        }
         self.remotes[index].owner.store(0, SeqCst);
     }
 
@@ -123,13 +141,17 @@ impl Herd {
     /// any, an idle worker is woken to accept. Returns the number of slots.
     pub fn free_dead_slots(&self) -> Result<usize> {
         let mut freed = 0;
+        let mut looked = Ok(());
         for (number, slot) in self.numbered_slots() {
             let word = self.region.lock.word();
-            if let Some(claim) = self.dead_claim(number, slot)?
-                && self.free_dead(number, slot, claim, word)
-            {
-                freed += 1;
-                self.log.warning(format_args!("slot {number}: its worker is dead, freed"));
+            match self.dead_claim(number, slot) {
+                Ok(Some(claim)) if self.free_dead(number, slot, claim, word) => {
+                    freed += 1;
+                    self.log.warning(format_args!("slot {number}: its worker is dead, freed"));
+                }
+                Ok(_) => {}
+                // The others may be dead all the same, and who was freed is to be told of.
+                Err(error) => looked = Err(error),
             }
         }
         if freed > 0 {
@@ -141,9 +163,9 @@ impl Herd {
                 ask(slots, &self.bells, number, now_us());
             }
             // All may be busy, and the one that was rung may be stopped: the first that waits looks.
-            self.guard.pull_in_if_later(&self.region.guard, now_us())?;
+            self.pull_guard_in();
         }
-        Ok(freed)
+        looked.map(|()| freed)
     }
 
     pub fn free_slots(&self) -> Result<usize> {

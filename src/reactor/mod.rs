@@ -95,8 +95,8 @@ impl Reactor {
         self.watches.modify(&self.epoll, fd, events, source)
     }
 
-    pub fn unwatch(&self, fd: RawFd) -> Result<()> {
-        self.watches.remove(&self.epoll, fd)
+    pub fn unwatch(&self, fd: RawFd) {
+        self.watches.remove(&self.epoll, fd);
     }
 
     // --- a loop of the host's ---
@@ -282,6 +282,7 @@ impl Reactor {
         remote: &RemoteQueue,
         mut on_own: impl FnMut(Source),
     ) -> Result<Arrived> {
+        self.watches.drop_leftover(&self.epoll);
         let mut room = self.room.borrow_mut();
         let arrived = self.epoll.wait_into(&mut room, timeout_ms)?;
         let total = arrived.len();

@@ -12,6 +12,8 @@ struct Watch {
     fd: RawFd,
     events: u32,
     source: Source,
+    /// Not wanted any more, and not known to be out.
+    is_leftover: bool,
 }
 
 impl Watch {
@@ -37,6 +39,8 @@ impl HostSet {
 #[derive(Default)]
 pub struct Watches {
     watches: RefCell<Vec<Watch>>,
+    /// Whether any of them is a leftover, for a look that costs a load.
+    has_leftover: Cell<bool>,
     host_set: Cell<Option<HostSet>>,
 }
 
@@ -45,7 +49,8 @@ impl Watches {
     /// of ADD and end at the first that is waited on (ep_poll_callback in fs/eventpoll.c), the
     /// host's, so that its worker's own knows by then.
     pub fn add(&self, own: &Epoll, fd: RawFd, events: u32, source: Source) -> Result<()> {
-        let watch = Watch { fd, events, source };
+        self.drop_leftover(own);
+        let watch = Watch { fd, events, source, is_leftover: false };
         let mut watches = self.watches.borrow_mut();
         watches.try_reserve(1).map_err(|_| Error::NO_MEMORY)?;
         own.add(fd, events, watch.tag())?;
@@ -59,7 +64,7 @@ impl Watches {
     }
 
     pub fn modify(&self, own: &Epoll, fd: RawFd, events: u32, source: Source) -> Result<()> {
-        let changed = Watch { fd, events, source };
+        let changed = Watch { fd, events, source, is_leftover: false };
         own.modify(fd, events, changed.tag())?;
         if let Some(host_set) = self.host_set.get() {
             host_set.epoll().modify(fd, events, host_set.data)?;
@@ -69,15 +74,51 @@ impl Watches {
         Ok(())
     }
 
-    pub fn remove(&self, own: &Epoll, fd: RawFd) -> Result<()> {
-        self.watches.borrow_mut().retain(|watch| watch.fd != fd);
+    /// What cannot be taken out now is taken out before the next wait: left in, it would end every wait
+    /// at once while nobody looks at it.
+    pub fn remove(&self, own: &Epoll, fd: RawFd) {
+        let mut watches = self.watches.borrow_mut();
+        let Some(place) = watches.iter().position(|watch| watch.fd == fd) else { return };
+        if self.take_out(own, fd) == (Ok(()), Ok(())) {
+            watches.remove(place);
+        } else {
+            watches[place].is_leftover = true;
+            self.has_leftover.set(true);
+        }
+    }
+
+    fn take_out(&self, own: &Epoll, fd: RawFd) -> (Result<()>, Result<()>) {
         let from_host_set = self.host_set.get().map_or(Ok(()), |set| set.epoll().delete(fd));
-        own.delete(fd).and(from_host_set)
+        (own.delete(fd), from_host_set)
+    }
+
+    #[inline(always)]
+    pub fn drop_leftover(&self, own: &Epoll) {
+        if self.has_leftover.get() {
+            self.take_leftover_out(own);
+        }
+    }
+
+    #[cold]
+    fn take_leftover_out(&self, own: &Epoll) {
+        let is_out = |result| matches!(result, Ok(()) | Err(Error::NOT_FOUND | Error::BAD_FD));
+        let mut watches = self.watches.borrow_mut();
+        watches.retain(|watch| {
+            !watch.is_leftover || {
+                let (from_own, from_host_set) = self.take_out(own, watch.fd);
+                !(is_out(from_own) && is_out(from_host_set))
+            }
+        });
+        self.has_leftover.set(watches.iter().any(|watch| watch.is_leftover));
+    }
+
+    fn wanted(watches: &[Watch]) -> impl Iterator<Item = &Watch> {
+        watches.iter().filter(|watch| !watch.is_leftover)
     }
 
     pub fn add_all_to(&self, own: &Epoll) -> Result<()> {
         let watches = self.watches.borrow();
-        watches.iter().try_for_each(|watch| own.add(watch.fd, watch.events, watch.tag()))
+        Watches::wanted(&watches).try_for_each(|watch| own.add(watch.fd, watch.events, watch.tag()))
     }
 
     // --- a set of the host's ---
@@ -90,9 +131,9 @@ impl Watches {
     pub fn join_host_set(&self, fd: RawFd, data: u64) -> Result<()> {
         let host_set = HostSet { fd, data };
         let watches = self.watches.borrow();
-        for (place, watch) in watches.iter().enumerate() {
+        for (place, watch) in Watches::wanted(&watches).enumerate() {
             host_set.epoll().add(watch.fd, watch.events, data).inspect_err(|_| {
-                for earlier in &watches[..place] {
+                for earlier in Watches::wanted(&watches).take(place) {
                     let _ = host_set.epoll().delete(earlier.fd);
                 }
             })?;

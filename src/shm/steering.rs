@@ -267,7 +267,7 @@ mod tests {
             };
             let options = ListenOptions { backlog: 64, dual_stack: false, unix_mode: None };
             let any_port = Address::parse("127.0.0.1:0").unwrap();
-            let first = socket::listen_on(&any_port, &options).unwrap();
+            let (first, _) = socket::listen_on(&any_port, &options).unwrap();
             let address = bound_address(&first).unwrap().unwrap();
             socket::open_group(&first).unwrap();
             let mut members = vec![first];

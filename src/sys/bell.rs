@@ -2,6 +2,7 @@
 //! of its own and nobody has to read it.
 
 use super::error::Result;
+use super::uninterrupted;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::os::fd::{AsRawFd, RawFd};
 
@@ -16,7 +17,7 @@ impl Bell {
     /// Wakes whoever watches the bell. One write(2): safe in a signal handler and in any thread.
     pub fn ring(&self) {
         // Can fail only when 2^64 - 2 rings were never read: then an event is pending anyway.
-        let _ = self.0.write(1);
+        let _ = uninterrupted(|| self.0.write(1));
     }
 
     pub fn fd(&self) -> RawFd {

@@ -1,7 +1,7 @@
 //! epoll(7).
 
-use super::check;
 use super::error::{Error, Result};
+use super::{check, uninterrupted};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 pub const IN: u32 = libc::EPOLLIN as u32;
@@ -46,8 +46,9 @@ impl Epoll {
 
     /// Puts `other`'s set in the place of this one, under the same descriptor number.
     pub fn replace_with(&self, other: Epoll) -> Result<()> {
+        let (from, to) = (other.fd(), self.fd());
         // SAFETY: no pointers; both descriptors are open and owned here.
-        check(unsafe { libc::dup3(other.fd(), self.fd(), libc::O_CLOEXEC) })?;
+        uninterrupted(|| check(unsafe { libc::dup3(from, to, libc::O_CLOEXEC) }))?;
         Ok(())
     }
 }
@@ -82,7 +83,7 @@ impl<Fd: AsRawFd> Epoll<Fd> {
         });
         match result {
             Ok(count) => Ok(&events[..count as usize]),
-            Err(error) if error == Error::errno(libc::EINTR) => Ok(&[]),
+            Err(Error::INTERRUPTED) => Ok(&[]),
             Err(error) => Err(error),
         }
     }

@@ -30,6 +30,8 @@ impl Error {
     pub const NOT_FOUND: Error = Error::errno(libc::ENOENT);
     pub const EXISTS: Error = Error::errno(libc::EEXIST);
     pub const AGAIN: Error = Error::errno(libc::EAGAIN);
+    pub const BAD_FD: Error = Error::errno(libc::EBADF);
+    pub const INTERRUPTED: Error = Error::errno(libc::EINTR);
 
     pub const fn errno(errno: i32) -> Error {
         Error(-errno)

@@ -2,6 +2,7 @@
 //! 4.14): finding out costs a load, where getpid(2) costs a system call.
 
 use super::error::{Error, Result};
+use super::{check, uninterrupted};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -70,12 +71,11 @@ fn map_page() -> Result<&'static AtomicU64> {
         return Err(Error::last());
     }
     // SAFETY: the range is the mapping made above.
-    if unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) } != 0 {
-        let error = Error::last();
+    let wipe = || check(unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) });
+    uninterrupted(wipe).inspect_err(|_| {
         // SAFETY: the mapping made above, not yet known to anybody.
         unsafe { libc::munmap(fresh, PAGE_BYTES) };
-        return Err(error);
-    }
+    })?;
     let raced =
         PAGE.compare_exchange(ptr::null_mut(), fresh.cast(), Ordering::AcqRel, Ordering::Acquire);
     if raced.is_err() {

@@ -1,6 +1,7 @@
 //! The guard's timerfd(2): one for a whole herd, shared by its processes.
 
 use super::error::{Error, Result};
+use super::uninterrupted;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -25,10 +26,10 @@ impl GuardTimer {
     /// Takes the tick that is due. False: there is none, or another worker was first.
     pub fn take_tick(&self) -> Result<bool> {
         let mut ticks = [0; 8];
-        match nix::unistd::read(self.0.as_fd(), &mut ticks) {
+        match uninterrupted(|| nix::unistd::read(self.0.as_fd(), &mut ticks)) {
             Ok(_) => Ok(true),
-            Err(nix::errno::Errno::EAGAIN) => Ok(false),
-            Err(errno) => Err(Error::from(errno)),
+            Err(Error::AGAIN) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

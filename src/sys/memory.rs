@@ -1,7 +1,7 @@
 //! Shared memory that cannot fail later: a memfd(2), sized, reserved and sealed, mapped shared.
 
-use super::check;
 use super::error::{Error, Result};
+use super::{check, uninterrupted};
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -34,11 +34,9 @@ pub(super) fn reserve(file: &OwnedFd, bytes: usize) -> Result<()> {
     if bytes as u64 > file_size_limit()? {
         return Err(Error::errno(libc::EFBIG));
     }
-    // A full memory file system answers ENOSPC.
-    fallocate(file, FallocateFlags::empty(), 0, length).map_err(|errno| match errno {
-        nix::errno::Errno::ENOSPC => Error::NO_MEMORY,
-        other => Error::from(other),
-    })
+    // A pending signal ends it (shmem_fallocate in mm/shmem.c). A full memory file system answers ENOSPC.
+    uninterrupted(|| fallocate(file, FallocateFlags::empty(), 0, length))
+        .map_err(|error| if error == Error::errno(libc::ENOSPC) { Error::NO_MEMORY } else { error })
 }
 
 pub(super) fn map(file: &OwnedFd, bytes: usize) -> Result<MmapRaw> {

@@ -24,3 +24,15 @@ pub use error::{Error, Result};
 fn check(result: i32) -> Result<i32> {
     if result < 0 { Err(Error::last()) } else { Ok(result) }
 }
+
+/// Makes a call again that a signal ended before it did anything (EINTR, signal(7)).
+fn uninterrupted<T, E: Into<Error>>(
+    mut call: impl FnMut() -> std::result::Result<T, E>,
+) -> Result<T> {
+    loop {
+        match call().map_err(Into::into) {
+            Err(error) if error == Error::INTERRUPTED => {}
+            result => return result,
+        }
+    }
+}

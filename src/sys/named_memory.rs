@@ -4,6 +4,7 @@
 use super::error::{Error, Result};
 use super::memory::{map, reserve};
 use super::record_lock::{hold_for_family, is_held_by_family};
+use super::uninterrupted;
 use memmap2::MmapRaw;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open};
@@ -36,16 +37,25 @@ impl Place {
     }
 
     fn open(&self, flags: OFlag) -> Result<OwnedFd> {
+        let file = self.open_any(flags)?;
+        self.check_owner(&file)?;
+        Ok(file)
+    }
+
+    fn open_any(&self, flags: OFlag) -> Result<OwnedFd> {
         // The file may be anything that another user has put there: no link is followed, and
         // O_NONBLOCK keeps a pipe from blocking the open.
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
-        let file = open(&self.path, flags, Mode::S_IRUSR | Mode::S_IWUSR)?;
-        let found = fstat(&file)?;
+        uninterrupted(|| open(&self.path, flags, Mode::S_IRUSR | Mode::S_IWUSR))
+    }
+
+    fn check_owner(&self, file: &OwnedFd) -> Result<()> {
+        let found = fstat(file)?;
         let is_file = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
         if !is_file || found.st_uid != self.user {
             return Err(Error::errno(libc::EPERM));
         }
-        Ok(file)
+        Ok(())
     }
 
     /// Whether the path leads to this file.
@@ -83,21 +93,22 @@ impl Hold {
     /// zeroed file.
     pub fn create(place: Place, bytes: usize) -> Result<(MmapRaw, Hold)> {
         for _ in 0..TRIES {
-            let file = place.open(OFlag::O_RDWR | OFlag::O_CREAT)?;
-            if !hold_for_family(&file)? {
+            let file = place.open_any(OFlag::O_RDWR | OFlag::O_CREAT)?;
+            // An error from here on removes the file, unless another process uses it.
+            let hold = Hold { place: place.clone(), file: Some(file) };
+            let file = hold.file.as_ref().expect("just stored");
+            place.check_owner(file)?;
+            if !hold_for_family(file)? {
                 return Err(Error::errno(libc::EADDRINUSE));
             }
             // Another process may have replaced it between the open and the lock.
-            if !place.leads_to(&file)? {
+            if !place.leads_to(file)? {
                 continue;
             }
-            if fstat(&file)?.st_size != 0 {
+            if fstat(file)?.st_size != 0 {
                 unlink(&place.path)?;
                 continue;
             }
-            // From here on an error removes the file.
-            let hold = Hold { place, file: Some(file) };
-            let file = hold.file.as_ref().expect("just stored");
             reserve(file, bytes)?;
             let mapping = map(file, bytes)?;
             return Ok((mapping, hold));
@@ -139,15 +150,12 @@ impl Look {
     pub fn read(&self, mut bytes: &mut [u8], mut offset: u64) -> Result<()> {
         while !bytes.is_empty() {
             let at = i64::try_from(offset).map_err(|_| Error::DAMAGED)?;
-            match nix::sys::uio::pread(&self.file, bytes, at) {
-                Ok(0) => return Err(Error::DAMAGED),
-                Ok(got) => {
-                    bytes = &mut bytes[got..];
-                    offset += got as u64;
-                }
-                Err(Errno::EINTR) => {}
-                Err(errno) => return Err(errno.into()),
+            let got = uninterrupted(|| nix::sys::uio::pread(&self.file, bytes, at))?;
+            if got == 0 {
+                return Err(Error::DAMAGED);
             }
+            bytes = &mut bytes[got..];
+            offset += got as u64;
         }
         Ok(())
     }

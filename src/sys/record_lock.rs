@@ -2,8 +2,8 @@
 //! shared file, and the kernel drops it when the process ends, however it ends. That needs no
 //! process ids, which are reused and differ between pid namespaces, and no help by the dead.
 
-use super::check;
 use super::error::Result;
+use super::{check, uninterrupted};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Holds byte `index` for this process. It holds until the process ends, `release`s it, or closes
@@ -56,7 +56,7 @@ fn set(file: &OwnedFd, command: i32, kind: i32, index: usize) -> Result<i32> {
         l_pid: 0,
     };
     // SAFETY: `lock` is valid during the call.
-    check(unsafe { libc::fcntl(file.as_raw_fd(), command, &mut lock) })?;
+    uninterrupted(|| check(unsafe { libc::fcntl(file.as_raw_fd(), command, &mut lock) }))?;
     Ok(lock.l_type.into())
 }
 

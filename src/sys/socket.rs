@@ -1,8 +1,8 @@
 //! Listening sockets: making, checking and accepting from them.
 
 use super::address::Address;
-use super::check;
 use super::error::{Error, Result};
+use super::{check, uninterrupted};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::socket::sockopt::{AcceptConn, Ipv6V6Only, ReuseAddr, ReusePort};
@@ -37,8 +37,11 @@ fn unbound(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Makes a listening socket, non-blocking and close-on-exec.
-pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
+/// Makes a listening socket, non-blocking and close-on-exec, and the file of a Unix socket.
+pub fn listen_on(
+    address: &Address,
+    options: &ListenOptions,
+) -> Result<(OwnedFd, Option<SocketFile>)> {
     let fd = unbound(address, options)?;
     let name = address.to_socket_address()?;
     match bind(fd.as_raw_fd(), &*name) {
@@ -47,19 +50,21 @@ pub fn listen_on(address: &Address, options: &ListenOptions) -> Result<OwnedFd> 
         }
         result => result?,
     }
-    let finish = || -> Result<()> {
+    let finish = || -> Result<Option<SocketFile>> {
         if let (Some(path), Some(mode)) = (address.unix_path(), options.unix_mode) {
             let permissions = std::fs::Permissions::from_mode(mode);
             std::fs::set_permissions(path, permissions).map_err(io_error)?;
         }
-        start_listening(&fd, options.backlog)
+        let file = address.unix_path().map(SocketFile::at).transpose()?;
+        start_listening(&fd, options.backlog)?;
+        Ok(file)
     };
-    finish().inspect_err(|_| {
+    let file = finish().inspect_err(|_| {
         if let Some(path) = address.unix_path() {
             let _ = std::fs::remove_file(path);
         }
     })?;
-    Ok(fd)
+    Ok((fd, file))
 }
 
 /// Has a bound socket listen. One that listens already gets the backlog.
@@ -182,16 +187,11 @@ pub fn any_readable(mut listeners: impl Iterator<Item = RawFd>) -> Result<bool> 
 const POLLED_AT_ONCE: usize = 64;
 
 fn is_any_ready(polled: &mut [libc::pollfd]) -> Result<bool> {
-    loop {
-        // SAFETY: the pointer and the count are those of the slice.
-        let result = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 0) };
-        match check(result) {
-            Ok(count) => return Ok(count > 0),
-            // With a signal pending it says so even without waiting (do_poll in fs/select.c).
-            Err(error) if error == Error::errno(libc::EINTR) => {}
-            Err(error) => return Err(error),
-        }
-    }
+    let count = polled.len() as libc::nfds_t;
+    // With a signal pending it says EINTR even without waiting (do_poll in fs/select.c).
+    // SAFETY: the pointer and the count are those of the slice.
+    let ready = uninterrupted(|| check(unsafe { libc::poll(polled.as_mut_ptr(), count, 0) }))?;
+    Ok(ready > 0)
 }
 
 /// The file of a Unix socket, to be removed only while it is still the one that was made: another
@@ -202,21 +202,21 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    pub fn at(path: &Path) -> Option<SocketFile> {
+    fn at(path: &Path) -> Result<SocketFile> {
         let device_and_inode = device_and_inode(path)?;
-        Some(SocketFile { path: path.to_owned(), device_and_inode })
+        Ok(SocketFile { path: path.to_owned(), device_and_inode })
     }
 
     pub fn remove(&self) {
-        if device_and_inode(&self.path) == Some(self.device_and_inode) {
+        if device_and_inode(&self.path) == Ok(self.device_and_inode) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-fn device_and_inode(path: &Path) -> Option<(u64, u64)> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
+fn device_and_inode(path: &Path) -> Result<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path).map_err(io_error)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 fn io_error(error: std::io::Error) -> Error {

@@ -2,8 +2,8 @@
 //! whose ends all processes of a herd keep open. A message that its receiver did not live to read
 //! stays in the kernel, and any other process can read it.
 
-use super::check;
 use super::error::{Error, Result};
+use super::{check, uninterrupted};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::sockopt::SockType;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType as Kind, getsockopt, socketpair};
@@ -79,10 +79,12 @@ impl Transfer {
                 libc::CMSG_DATA(header).cast::<RawFd>().write_unaligned(fds[index]);
             }
             let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let sender = self.sender.as_raw_fd();
-            libc::sendmmsg(sender, messages.as_mut_ptr(), fds.len() as u32, flags as _)
+            let (sender, count) = (self.sender.as_raw_fd(), fds.len() as u32);
+            uninterrupted(|| {
+                check(libc::sendmmsg(sender, messages.as_mut_ptr(), count, flags as _))
+            })
         };
-        if result < 0 { Err(Error::last()) } else { Ok(result as usize) }
+        Ok(result? as usize)
     }
 
     /// Copies the first message into `room` and duplicates its descriptor, close-on-exec, without
@@ -100,9 +102,11 @@ impl Transfer {
             message.msg_control = control.0.as_mut_ptr().cast();
             message.msg_controllen = CONTROL_BYTES as _;
             let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-            let result = libc::recvmsg(self.receiver.as_raw_fd(), &mut message, flags);
+            let receiver = self.receiver.as_raw_fd();
+            let result =
+                uninterrupted(|| check(libc::recvmsg(receiver, &mut message, flags) as i32));
             let header = libc::CMSG_FIRSTHDR(&message);
-            let has_fd = result >= 0
+            let has_fd = result.is_ok()
                 && !header.is_null()
                 && (*header).cmsg_type == libc::SCM_RIGHTS
                 && (*header).cmsg_len == libc::CMSG_LEN(mem::size_of::<RawFd>() as u32) as usize;
@@ -112,12 +116,14 @@ impl Transfer {
             });
             (result, fd)
         };
-        if result < 0 {
-            let error = Error::last();
-            return if error == Error::AGAIN { Ok(First::Nothing) } else { Err(error) };
+        match result {
+            // Without the descriptor: MSG_CTRUNC.
+            Ok(bytes) => {
+                Ok(fd.map_or(First::Truncated, |fd| First::Message { bytes: bytes as usize, fd }))
+            }
+            Err(Error::AGAIN) => Ok(First::Nothing),
+            Err(error) => Err(error),
         }
-        // Without it: MSG_CTRUNC.
-        Ok(fd.map_or(First::Truncated, |fd| First::Message { bytes: result as usize, fd }))
     }
 
     /// Takes the first message out of the queue and drops it. Without room for them the kernel drops
@@ -125,9 +131,7 @@ impl Transfer {
     pub fn drop_first(&self) -> Result<()> {
         let (fd, flags) = (self.receiver.as_raw_fd(), libc::MSG_DONTWAIT);
         // SAFETY: no room, so nothing is written.
-        if unsafe { libc::recv(fd, ptr::null_mut(), 0, flags) } < 0 {
-            return Err(Error::last());
-        }
+        uninterrupted(|| check(unsafe { libc::recv(fd, ptr::null_mut(), 0, flags) } as i32))?;
         Ok(())
     }
 

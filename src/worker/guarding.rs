@@ -27,7 +27,7 @@ impl Worker {
             let [timer, backup] = self.herd.guard.fds();
             self.reactor.watch(timer, events, Source::Guard)?;
             self.reactor.watch(backup, events, Source::Guard).inspect_err(|_| {
-                let _ = self.reactor.unwatch(timer);
+                self.reactor.unwatch(timer);
             })?;
             self.conduct.change(|own| own.watches_guard = true);
         }
@@ -39,17 +39,23 @@ impl Worker {
         Condition { willing, competes, has_woken: self.has_woken.get() }
     }
 
-    /// Has the guard wake an idle worker soon, unless that is so already.
-    pub(super) fn pull_guard_in(&self) -> Result<()> {
+    /// Has the guard wake an idle worker soon, unless that is so already. If it cannot be armed, one is
+    /// woken now.
+    pub(super) fn pull_guard_in(&self) {
         let Herd { region, guard, .. } = &*self.herd;
         let delay_us = self.pull_in_delay_us();
         // Not when the turn began: handlers can have run for long since.
         let now_us = now_us();
-        if guard.is_later(&region.guard, now_us, delay_us) {
-            let pulled_in = guard.pull_in(&region.guard, now_us, delay_us)?;
-            self.conduct.change(|own| own.guard_pulled_in = Some(pulled_in));
+        if !guard.is_later(&region.guard, now_us, delay_us) {
+            return;
         }
-        Ok(())
+        match guard.pull_in(&region.guard, now_us, delay_us) {
+            Ok(pulled_in) => self.conduct.change(|own| own.guard_pulled_in = Some(pulled_in)),
+            Err(error) => {
+                self.note_failure("pull the guard in", error);
+                self.wake_least_idle();
+            }
+        }
     }
 
     pub(super) fn pull_in_delay_us(&self) -> u64 {
@@ -59,13 +65,13 @@ impl Worker {
     /// The handlers were quick, and this worker has the right again: a tick would wake another for
     /// nothing. At a fast pace it is left, since arming the timer twice a turn would cost more than a
     /// wake-up every handover_delay.
-    pub(super) fn push_guard_back(&self) -> Result<()> {
+    pub(super) fn push_guard_back(&self) {
         let Herd { region, guard, .. } = &*self.herd;
-        match self.conduct.take(|own| &mut own.guard_pulled_in) {
-            Some(pulled_in) if !self.pace.is_fast() => {
-                guard.push_back(&region.guard, pulled_in, now_us())
-            }
-            _ => Ok(()),
+        if let Some(pulled_in) = self.conduct.take(|own| &mut own.guard_pulled_in)
+            && !self.pace.is_fast()
+            && let Err(error) = guard.push_back(&region.guard, pulled_in, now_us())
+        {
+            self.note_failure("push the guard back", error);
         }
     }
 
@@ -73,7 +79,7 @@ impl Worker {
     /// come meanwhile the guard is pulled in. For one that waits already, behind those that this
     /// worker has accepted, an idle worker is woken at once, who does the same for the next: by the guard
     /// alone a burst would wait for one tick after the other.
-    pub(super) fn leave_right_to_idle(&self) -> Result<()> {
+    pub(super) fn leave_right_to_idle(&self) {
         let Herd { region, guard, settings, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();
         let may_pull_in = guard.is_later(&region.guard, now_us, self.pull_in_delay_us());
@@ -85,36 +91,44 @@ impl Worker {
             protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock, self.condition())
         };
         if !(may_pull_in || may_ring) || !unaware() {
-            return Ok(());
+            return;
         }
-        if may_ring
-            && self.arming.connection_waits()?
-            && let Some((slot, _)) = self.neighbours.least_idle(region.slots())
-        {
-            self.wake(slot);
+        if may_ring && self.connection_waits() {
+            self.wake_least_idle();
         }
         // Also then: the one that was rung may be stopped.
-        if may_pull_in { self.pull_guard_in() } else { Ok(()) }
+        if may_pull_in {
+            self.pull_guard_in();
+        }
+    }
+
+    /// Whether a connection waits at any listener, as far as is known: who looks for one that does not
+    /// wait does no harm.
+    fn connection_waits(&self) -> bool {
+        self.arming.connection_waits().unwrap_or_else(|error| {
+            self.note_failure("look whether a connection waits", error);
+            true
+        })
     }
 
     /// The right is held by another. If this worker was asked by the guard: is a connection waiting
     /// while the holder makes no progress? Then the right is taken from it.
-    pub(super) fn take_over_if_stuck(&self, gate: &Gate, asked: Option<Asked>) -> Result<bool> {
+    pub(super) fn take_over_if_stuck(&self, gate: &Gate, asked: Option<Asked>) -> bool {
         let mut suspicion = self.conduct.get().suspicion;
         if asked != Some(Asked::ByGuard) && !suspicion.is_pending() {
-            return Ok(false);
+            return false;
         }
         let lock = &self.lock;
         let word = lock.word();
         let held = match word.holder() {
-            Some(_) if self.arming.connection_waits()? => Some(word),
+            Some(_) if self.connection_waits() => Some(word),
             _ => None,
         };
         let settings = &self.herd.settings;
         let verdict = suspicion.judge(held, now_us(), settings.handover_delay_us);
         self.conduct.change(|own| own.suspicion = suspicion);
         match verdict {
-            Verdict::Clear | Verdict::LookAgain => Ok(false),
+            Verdict::Clear | Verdict::LookAgain => false,
             Verdict::TakeOver(word) => {
                 let taken = gate.take_over(lock, word);
                 if taken {
@@ -126,7 +140,7 @@ impl Worker {
                         word.holder().unwrap_or_default()
                     ));
                 }
-                Ok(taken)
+                taken
             }
         }
     }
@@ -139,8 +153,8 @@ impl Worker {
         if asked == Asked::ByBell {
             self.note_handed_over();
         }
-        if self.herd.is_coordinated() && self.arming.connection_waits()? {
-            self.disarm()?;
+        if self.herd.is_coordinated() && self.connection_waits() {
+            self.disarm();
             self.arm()?;
             self.note_useful();
             count(&self.counters().blind_accepts, 1);

@@ -115,21 +115,21 @@ impl Worker {
 
     /// For a worker that only accepts. False: nobody could take another connection, and it is woken
     /// when somebody can.
-    pub(super) fn can_give(&self) -> Result<bool> {
-        self.pass_on()?;
+    pub(super) fn can_give(&self) -> bool {
+        self.pass_on();
         let can = || self.passing.pending_count() == 0 && self.herd.has_taker(self.giver());
         if can() {
             self.passing.retry_at_us.set(None);
-            return Ok(true);
+            return true;
         }
         // First it says that it waits, then it looks once more: who takes one does it the other way
         // round.
         self.herd.wait_for_taker(self.slot);
         if can() {
-            return Ok(true);
+            return true;
         }
         self.try_again_later();
-        Ok(false)
+        false
     }
 
     fn try_again_later(&self) {
@@ -140,24 +140,27 @@ impl Worker {
     }
 
     /// Gives what was accepted to the workers that are to serve it. What nobody can take is kept and
-    /// tried again when somebody can.
-    pub(super) fn pass_on(&self) -> Result<()> {
+    /// tried again when somebody can. An error must not keep the host from what it already has: it is said
+    /// in the log, and accepting is left to others for a while.
+    pub(super) fn pass_on(&self) {
         let passing = &self.passing;
         let waits = passing.retry_at_us.get().is_some_and(|at_us| now_us() < at_us);
         if passing.pending_count() == 0 || waits {
-            return Ok(());
+            return;
         }
         passing.retry_at_us.set(None);
-        self.give_pending()?;
+        let mut given = self.give_pending();
         if passing.pending_count() > 0 {
             self.herd.wait_for_taker(self.slot);
-            self.give_pending()?;
+            given = given.and(self.give_pending());
+        }
+        if let Err(error) = given {
+            self.back_off("pass connections on", error);
         }
         if passing.pending_count() > 0 {
             count(&self.counters().handoff_deferred, 1);
             self.try_again_later();
         }
-        Ok(())
     }
 
     fn give_pending(&self) -> Result<()> {

@@ -6,27 +6,29 @@ use crate::accept::neighbours::ask;
 use crate::herd::Herd;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;
-use crate::sys::{Result, probes};
+use crate::sys::probes;
 
 impl Worker {
     /// Wakes an idle worker to accept. In EXCLUSIVE, where those who are busy do not try before they
     /// wait, the guard has the first of them look for a connection that this one was woken for.
-    pub(super) fn leave_to_others(&self) -> Result<()> {
-        let Herd { region, guard, .. } = &*self.herd;
+    pub(super) fn leave_to_others(&self) {
         if !self.herd.is_coordinated() {
-            return Ok(());
+            return;
         }
-        if let Some((slot, _)) = self.neighbours.least_idle(region.slots()) {
+        self.wake_least_idle();
+        if self.gate.is_none() && !self.has_woken.get() {
+            self.herd.pull_guard_in();
+        }
+    }
+
+    pub(super) fn wake_least_idle(&self) {
+        if let Some((slot, _)) = self.neighbours.least_idle(self.herd.region.slots()) {
             self.wake(slot);
         }
-        if self.gate.is_none() && !self.has_woken.get() {
-            guard.pull_in_if_later(&region.guard, now_us())?;
-        }
-        Ok(())
     }
 
     /// Rings a worker that is to accept in place of this one.
-    pub(super) fn wake(&self, slot: u16) {
+    fn wake(&self, slot: u16) {
         let Herd { region, bells, .. } = &*self.herd;
         self.has_woken.set(ask(region.slots(), bells, slot, now_us()));
         count(&self.counters().handovers, 1);
@@ -37,7 +39,7 @@ impl Worker {
     /// next connection? In MUTEX it hands the right over to the least loaded idle worker, by its
     /// bell. In EXCLUSIVE it moves to the end of the listener's wait queue, so that the queue is in
     /// order of load.
-    pub(super) fn let_less_loaded_accept(&self) -> Result<()> {
+    pub(super) fn let_less_loaded_accept(&self) {
         let Herd { region, settings, .. } = &*self.herd;
         let (load, balance) = (self.my_slot().load(), &settings.balance);
         if self.gate.is_some() {
@@ -48,13 +50,13 @@ impl Worker {
                     own.competes = false;
                 });
                 self.release();
-                self.disarm()?;
+                self.disarm();
                 self.wake(slot);
             }
         } else {
             let place = self.accepted_from.get();
             if self.is_steered_to(place) {
-                return Ok(());
+                return;
             }
             let find = || self.neighbours.least_accepting(region.slots());
             let is_full_enough =
@@ -66,10 +68,9 @@ impl Worker {
             if self.arming.takes_yield(place) {
                 match self.arming.move_to_end(&self.reactor, place) {
                     Ok(()) => count(&self.counters().reorders, 1),
-                    Err(error) => self.cannot_watch(error)?,
+                    Err(error) => self.rest_a_while("watch the listeners", error),
                 }
             }
         }
-        Ok(())
     }
 }

@@ -28,25 +28,20 @@ impl Worker {
         Ok(())
     }
 
-    pub(super) fn disarm(&self) -> Result<()> {
+    pub(super) fn disarm(&self) {
         self.conduct.look_closer();
-        self.arming.disarm(&self.reactor)
+        self.arming.disarm(&self.reactor);
     }
 
     /// This worker is at the end of the wait queues of its own members now.
     pub(super) fn come_home(&self) {
-        let Herd { region, bells, group_size, .. } = &*self.herd;
-        if *group_size == 1 {
+        if self.herd.group_size == 1 {
             return;
         }
-        self.my_slot().count_homecoming();
-        region.homecomings.fetch_add(1, SeqCst);
+        self.herd.note_homecoming(self.slot);
         // They may sleep, and the member may listen only since now.
         if !self.home.is_known.replace(true) {
-            let slots = (0u16..).zip(bells.iter().zip(region.slots()));
-            let others = slots
-                .filter(|&(number, (_, slot))| number != self.slot && slot.claim().pid().is_some());
-            others.for_each(|(_, (bell, _))| bell.ring());
+            self.herd.ring_others(self.slot);
         }
     }
 

@@ -83,9 +83,7 @@ impl Worker {
             return Err(Error::HOST_LOOP);
         }
         self.trylock()?;
-        let timeout_ms = self.before_wait(timeout_ms).inspect_err(|_| {
-            let _ = self.unlock();
-        })?;
+        let timeout_ms = self.before_wait(timeout_ms);
         self.waits.set(Waits::Prepared);
         Ok(usize::try_from(timeout_ms).unwrap_or(i32::MAX as usize))
     }

@@ -122,13 +122,19 @@ impl Worker {
         let (slot, claim) = herd.claim_slot(slot)?;
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
         let made = Reactor::new(slot + 1, expected).and_then(|reactor| {
-            // After what can fail: a member that listens and that nobody watches is a hole.
             listeners.listen_for(slot.into())?;
-            let arming = Arming::new(listeners, herd.mode.listener_events(), settings.max_workers);
+            let arming = Arming::new(listeners, herd.mode.listener_events(), settings.max_workers)?;
             let acceptor = Acceptor::new(arming.count(), most_in_turn)?;
             Ok((reactor, arming, acceptor))
         });
-        let (reactor, arming, acceptor) = made.inspect_err(|_| herd.free_slot(slot, claim))?;
+        let (reactor, arming, acceptor) = made.inspect_err(|_| {
+            if herd.group_size > 1 {
+                // Some of its members may listen: with nobody to watch them they would be a hole.
+                herd.note_homecoming(slot);
+                herd.ring_others(slot);
+            }
+            herd.free_slot(slot, claim);
+        })?;
         // From here on dropping the worker gives the slot back.
         let worker = Worker {
             herd: herd.clone(),
@@ -226,9 +232,12 @@ impl Worker {
     /// After a defect of the library: nothing of this worker may stand in another's way.
     pub fn poison(&self) {
         self.poisoned.store(true, SeqCst);
-        self.step_back(Stance::Refuse).unwrap_or_else(|error| {
-            self.herd.log.error(format_args!("slot {}: stepping back: {error}", self.slot));
-        });
+        self.step_back(Stance::Refuse);
+    }
+
+    /// What failed is not the host's affair: the loop goes on without, or tries again in its time.
+    fn note_failure(&self, what: &str, error: Error) {
+        self.herd.log.warning(format_args!("slot {}: {what}: {error}", self.slot));
     }
 
     /// Asks the worker to stop or to drain. Any thread, and signal handlers.
@@ -316,15 +325,14 @@ impl Drop for Worker {
         // By its own word, so also if the slot is another's by now.
         self.release();
         if self.check_slot().is_ok() {
-            // Its errors can only come from descriptors that are closed next.
-            let _ = self.step_back(Stance::Refuse);
+            self.step_back(Stance::Refuse);
         }
         // The last try: what nobody can take now is closed below.
         self.passing.forget_retry();
-        let _ = self.pass_on();
+        self.pass_on();
         self.reactor.detach();
         self.herd.free_slot(self.slot, self.claim);
-        let _ = self.herd.ask_to_look(self.slot);
+        self.herd.ask_to_look(self.slot);
         let lost = self.undelivered_count();
         if lost > 0 {
             self.herd.log.warning(format_args!(

@@ -3,7 +3,6 @@
 
 use super::Worker;
 use crate::accept::acceptor::Accepted;
-use crate::accept::balance::Stance;
 use crate::accept::handoff::{self, End, Origin, WINDOW, Wanted};
 use crate::accept::neighbours::ask;
 use crate::herd::Herd;
@@ -11,7 +10,6 @@ use crate::reactor::Source;
 use crate::shm::slot::{State, count};
 use crate::sys::clock::now_us;
 use crate::sys::socket::Connection;
-use crate::sys::transfer::set_nonblocking;
 use crate::sys::{Error, Result, epoll};
 
 /// One look at a queue of another.
@@ -40,51 +38,42 @@ impl Worker {
     }
 
     /// Others are to take what is on its way here.
-    pub(super) fn leave_queue(&self) -> Result<()> {
+    pub(super) fn leave_queue(&self) {
         self.passing.queue_ready.set(false);
         if self.passing.watches_queue.replace(false) {
-            self.reactor.unwatch(self.herd.queue(self.slot).receiver_fd())?;
+            self.reactor.unwatch(self.herd.queue(self.slot).receiver_fd());
         }
-        self.herd.ask_to_look(self.slot)
+        self.herd.ask_to_look(self.slot);
     }
 
-    fn pause_queue(&self, us: u64) -> Result<()> {
+    fn pause_queue(&self, us: u64) {
         self.passing.queue_paused_until_us.set(Some(now_us() + us));
-        self.leave_queue()
+        self.leave_queue();
     }
 
     /// Takes the connections that were sent to this worker.
-    pub(super) fn receive(&self) -> Result<()> {
+    pub(super) fn receive(&self) {
         if !self.passing.queue_ready.replace(false) {
-            return Ok(());
+            return;
         }
         let settings = &self.herd.settings;
         let wanted = Wanted { most: WINDOW, named_too: true, marks_stuck: false };
         self.my_slot().queue.note_progress(now_us());
-        match self.take_from(self.slot, wanted)? {
-            End::Empty | End::Enough | End::Named => Ok(()),
-            End::Full => self.pause_queue(settings.accept_delay_us),
-            End::Taken => self.pause_queue(settings.handover_delay_us),
-            End::Truncated => self.lack_descriptors(),
+        match self.take_from(self.slot, wanted) {
+            Ok(End::Empty | End::Enough | End::Named) => {}
+            Ok(End::Full) => self.pause_queue(settings.accept_delay_us),
+            Ok(End::Taken) => self.pause_queue(settings.handover_delay_us),
+            Ok(End::Truncated) => self.rest_a_while("receive", Error::errno(libc::EMFILE)),
+            Err(error) => self.rest_a_while("receive", error),
         }
     }
 
-    /// Others are to receive for a while, and are asked to at once.
-    fn lack_descriptors(&self) -> Result<()> {
-        self.back_off("receive", Error::errno(libc::EMFILE));
-        self.step_back(Stance::Refuse)
-    }
-
-    /// An error must not keep the host from what it already has: it is said in the log, and the queue is
-    /// left to others for a while.
     pub(super) fn take_what_was_passed_on(&self) {
         if self.passing.pending_count() == 0 && !self.passing.has_received() {
             return;
         }
-        let passed = self.pass_on().and_then(|()| self.receive());
-        if let Err(error) = passed {
-            self.back_off("pass connections on", error);
-        }
+        self.pass_on();
+        self.receive();
     }
 
     fn take_from(&self, queue_of: u16, wanted: Wanted) -> Result<End> {
@@ -114,7 +103,7 @@ impl Worker {
     fn keep_received(&self, origin: Origin, connection: Connection) {
         let acceptance = match origin {
             Origin::Listener(number) => self.arming.acceptance(number),
-            Origin::Sent(_) => set_nonblocking(&connection.fd).ok().map(|()| self.passing.of_sent),
+            Origin::Sent(_) => Some(self.passing.of_sent),
         };
         match acceptance {
             Some(acceptance) => self.keep(Accepted { connection, origin, place: 0, acceptance }),
@@ -129,43 +118,42 @@ impl Worker {
 
     /// Looks after connections on their way to workers that died, that take none, or that have not
     /// taken any for handover_delay: all of them, a window in each turn, and others help.
-    pub(super) fn look_at_queues(&self) -> Result<()> {
+    pub(super) fn look_at_queues(&self) {
         let passing = &self.passing;
         let now_us = now_us();
         let is_due = passing.next_look_us.get().is_some_and(|at_us| at_us <= now_us);
         if !self.herd.has_queues() || !(self.conduct.get().asked.is_some() || is_due) {
-            return Ok(());
+            return;
         }
         passing.forget_retry();
         let asked_others_us = passing.asked_others_us.take();
         passing.next_look_us.set(None);
         if !self.conduct.get().willing {
-            return Ok(());
+            return;
         }
         let (mut most, count) = (WINDOW, self.herd.queue_count());
         // From the next one on, so that those who help begin elsewhere.
         let numbers = (1..count).map(|distance| (self.slot + distance) % count);
         for number in numbers {
             let look = Look { number, most, now_us, asked_others_us };
-            most = most.saturating_sub(self.look_at(&look)?);
+            most = most.saturating_sub(self.look_at(&look));
             if !self.conduct.get().willing {
                 break;
             }
         }
         if passing.next_look_us.get().is_some_and(|at_us| at_us <= now_us) {
-            self.herd.ask_another()?;
+            self.herd.ask_another();
         }
-        Ok(())
     }
 
     /// Returns how many connections it took.
-    fn look_at(&self, look: &Look) -> Result<u64> {
+    fn look_at(&self, look: &Look) -> u64 {
         let &Look { number, most, now_us, .. } = look;
         let slot = self.herd.slot_of(number);
         let (line, settings) = (&slot.queue, &self.herd.settings);
         let in_flight = line.in_flight();
         if in_flight == 0 {
-            return Ok(0);
+            return 0;
         }
         let delay_us = settings.handover_delay_us;
         let since_us = line.waits_since_us();
@@ -173,20 +161,20 @@ impl Worker {
         let is_abandoned = slot.claim().pid().is_none() || slot.state() == State::Resting;
         if !is_abandoned && !line.is_stuck() && waited_us < delay_us {
             self.look_again_at(since_us + delay_us);
-            return Ok(0);
+            return 0;
         }
         if self.leaves_to_others(look, waited_us) {
-            return Ok(0);
+            return 0;
         }
         if most == 0 {
             self.look_again_at(now_us);
-            return Ok(0);
+            return 0;
         }
         // A worker that was named may take its time, as long as a connection may wait at all.
         let named_too = is_abandoned || waited_us >= settings.accept_delay_us;
         let wanted = Wanted { most, named_too, marks_stuck: !is_abandoned };
         let taken = line.taken();
-        let end = self.take_from(number, wanted)?;
+        let end = self.take_from(number, wanted);
         let got = line.taken() - taken;
         if got > 0 && !is_abandoned {
             // It may be stopped in its wait: when it goes on, it finds that it is back.
@@ -197,21 +185,24 @@ impl Worker {
             ));
         }
         match end {
-            End::Empty if got == 0 && now_us.saturating_sub(line.reserved_us()) >= delay_us => {
+            Ok(End::Empty) if got == 0 && now_us.saturating_sub(line.reserved_us()) >= delay_us => {
                 // Somebody died between counting and sending, or between taking and counting.
                 line.correct(in_flight, 0);
             }
-            End::Empty if got == 0 => self.look_again_at(line.reserved_us() + delay_us),
-            End::Empty => {}
-            End::Enough | End::Full => self.look_again_at(now_us),
-            End::Named => self.look_again_at(since_us + settings.accept_delay_us),
-            End::Taken => self.look_again_at(now_us + delay_us),
-            End::Truncated => {
-                self.lack_descriptors()?;
-                self.herd.ask_to_look(number)?;
-            }
+            Ok(End::Empty) if got == 0 => self.look_again_at(line.reserved_us() + delay_us),
+            Ok(End::Empty) => {}
+            Ok(End::Enough | End::Full) => self.look_again_at(now_us),
+            Ok(End::Named) => self.look_again_at(since_us + settings.accept_delay_us),
+            Ok(End::Taken) => self.look_again_at(now_us + delay_us),
+            Ok(End::Truncated) => self.leave_queue_to_others(number, Error::errno(libc::EMFILE)),
+            Err(error) => self.leave_queue_to_others(number, error),
         }
-        Ok(got)
+        got
+    }
+
+    fn leave_queue_to_others(&self, number: u16, error: Error) {
+        self.rest_a_while("receive", error);
+        self.herd.ask_to_look(number);
     }
 
     /// Whether a worker that only accepts leaves a queue to others. They get the time to show that they

@@ -89,17 +89,18 @@ impl Worker {
             self.conduct.take(|own| &mut own.has_yielded) && self.conduct.get().asked.is_none();
         if stance != Stance::Compete {
             self.conduct.change(|own| own.accept_disabled = own.accept_disabled.saturating_sub(1));
-            self.step_back(stance)?;
+            self.step_back(stance);
         }
         if stance == Stance::Refuse {
             // Rung a moment before it said that it rests: the next one is to accept.
             if self.conduct.take(|own| &mut own.asked).is_some() {
-                self.leave_to_others()?;
+                self.leave_to_others();
             }
             return Ok(false);
         }
         if let Err(error) = self.watch_guard().and_then(|()| self.watch_queue()) {
-            return self.cannot_watch(error).map(|()| false);
+            self.rest_a_while("watch the listeners", error);
+            return Ok(false);
         }
         if !self.conduct.get().willing {
             // First the state: who is told looks at it.
@@ -111,9 +112,9 @@ impl Worker {
             self.conduct.change(|own| own.asked = None);
             return Ok(false);
         }
-        if self.only_accepts() && !self.can_give()? {
+        if self.only_accepts() && !self.can_give() {
             self.conduct.change(|own| own.asked = None);
-            self.disarm()?;
+            self.disarm();
             return Ok(false);
         }
         if stance == Stance::Skip || yields {
@@ -121,11 +122,11 @@ impl Worker {
         }
         self.conduct.change(|own| own.competes = true);
         let held = match &self.gate {
-            Some(gate) => self.acquire(gate)?,
+            Some(gate) => self.acquire(gate),
             None => true,
         };
         if !held {
-            self.disarm()?;
+            self.disarm();
             return Ok(false);
         }
         // Lock and registration are one step: without the listeners the right is not kept.
@@ -133,7 +134,8 @@ impl Worker {
         let watched = self.arm().and_then(|()| self.make_way());
         let watched = watched.and_then(|()| if is_free { self.find_stranded() } else { Ok(()) });
         if let Err(error) = watched {
-            return self.cannot_watch(error).map(|()| false);
+            self.rest_a_while("watch the listeners", error);
+            return Ok(false);
         }
         if !self.has_more_to_see_to() {
             self.conduct.look_over();
@@ -147,11 +149,12 @@ impl Worker {
         self.herd.passes_on() || self.herd.group_size > 1 || self.waits.get() != Waits::Itself
     }
 
-    /// epoll_ctl(2) can run out of memory or of watches. That must not stop the loop: the worker goes
-    /// on with what it has, and others accept for a while.
-    pub(super) fn cannot_watch(&self, error: Error) -> Result<()> {
-        self.back_off("watch the listeners", error);
-        self.step_back(Stance::Refuse)
+    /// A call that the library makes for itself failed: epoll_ctl(2), for one, can run out of memory or of
+    /// watches. That must not stop the loop: the worker goes on with what it has, and others accept for a
+    /// while.
+    pub(super) fn rest_a_while(&self, what: &str, error: Error) {
+        self.back_off(what, error);
+        self.step_back(Stance::Refuse);
     }
 
     /// Leaves accepting to others for accept_delay.
@@ -164,18 +167,16 @@ impl Worker {
         log.warning(format_args!("slot {slot}: {what}: {error}: others accept for {ms} ms"));
     }
 
-    fn acquire(&self, gate: &Gate) -> Result<bool> {
+    fn acquire(&self, gate: &Gate) -> bool {
         let lock = &self.lock;
         let asked = self.conduct.take(|own| &mut own.asked);
         if gate.holds(lock) {
-            return Ok(true);
+            return true;
         }
         let counters = self.counters();
-        let acquired = gate.try_acquire(lock) || self.take_over_if_stuck(gate, asked)?;
+        let acquired = gate.try_acquire(lock) || self.take_over_if_stuck(gate, asked);
         if acquired {
-            self.push_guard_back().inspect_err(|_| {
-                self.release();
-            })?;
+            self.push_guard_back();
             self.conduct.take(|own| &mut own.suspicion);
             count(&counters.acquisitions, 1);
             probes::acquire(self.slot);
@@ -186,7 +187,7 @@ impl Worker {
         } else {
             count(&counters.failed_tries, 1);
         }
-        Ok(acquired)
+        acquired
     }
 
     #[inline(always)]
@@ -197,59 +198,56 @@ impl Worker {
 
     /// Gives the accept right up, and sees to it that the right worker takes it. True: it was held
     /// until now.
-    pub fn unlock(&self) -> Result<bool> {
+    pub fn unlock(&self) -> bool {
         if let Some(was_held) = self.unlock_quickly() {
-            return Ok(was_held);
+            return was_held;
         }
         let was_held = self.release();
-        self.pass_on()?;
+        self.pass_on();
         // The host gets what was accepted in this turn only after it, so that does not count yet.
         let stance = self.stance(0);
         if stance != Stance::Compete {
-            self.step_back(stance)?;
+            self.step_back(stance);
         } else if self.accepted_in_turn.get() > 0
             && self.herd.is_coordinated()
             && !self.herd.passes_on()
         {
-            self.let_less_loaded_accept()?;
+            self.let_less_loaded_accept();
         }
         let host_goes_on = self.host_goes_on.take();
         if self.gate.is_some() && (host_goes_on || self.has_handlers_to_run()) {
-            self.leave_right_to_idle()?;
+            self.leave_right_to_idle();
         }
-        Ok(was_held)
+        was_held
     }
 
     /// A host that writes its turns by hand and leaves out `herd_unlock` would keep the right for ever:
     /// it makes turns, and takes the guard's ticks from those who would look after it.
-    pub(super) fn give_up_what_was_kept(&self) -> Result<()> {
+    pub(super) fn give_up_what_was_kept(&self) {
         if self.gate.as_ref().is_some_and(Gate::waits_on) {
-            self.step_back(Stance::Skip)?;
+            self.step_back(Stance::Skip);
         }
-        Ok(())
     }
 
     /// Stops trying for the accept right: gives it up, disarms, and wakes another worker unless that
     /// was done already. One that refuses leaves the guard's ticks to others as well.
-    pub(super) fn step_back(&self, stance: Stance) -> Result<()> {
-        // First of all: what fails below must not keep it.
+    pub(super) fn step_back(&self, stance: Stance) {
         self.release();
         if stance == Stance::Refuse {
             self.conduct.change(|own| own.willing = false);
             self.set_state(State::Resting);
             if self.conduct.take(|own| &mut own.watches_guard) {
                 for fd in self.herd.guard.fds() {
-                    self.reactor.unwatch(fd)?;
+                    self.reactor.unwatch(fd);
                 }
             }
-            self.leave_queue()?;
+            self.leave_queue();
         }
         self.conduct.take(|own| &mut own.suspicion);
-        self.disarm()?;
+        self.disarm();
         if self.conduct.take(|own| &mut own.competes) {
-            self.leave_to_others()?;
+            self.leave_to_others();
         }
-        Ok(())
     }
 
     pub fn enable_accept(&self) -> Result<()> {
@@ -257,8 +255,8 @@ impl Worker {
         self.arm()
     }
 
-    pub fn disable_accept(&self) -> Result<()> {
-        self.disarm()
+    pub fn disable_accept(&self) {
+        self.disarm();
     }
 
     pub fn ready_listeners(&self) -> usize {

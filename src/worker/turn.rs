@@ -45,13 +45,16 @@ impl Worker {
     /// The turn after its wait.
     pub(super) fn finish(&self, waited: Result<usize>) -> Result<usize> {
         let accepted = waited.and_then(|_| self.accept_posted());
-        // Whatever failed, the right is not kept while handlers run or the host looks at the error.
-        let unlocked = self.unlock();
+        if accepted.is_err() {
+            // The host looks at the error for as long as it likes.
+            self.host_goes_on.set(true);
+        }
+        // Whatever failed, the right is not kept meanwhile, nor while handlers run.
+        self.unlock();
         let handled = self.deliver()
             + self.reactor.run_timers(self.handle)
             + self.reactor.run_posted(self.handle, Queue::Events);
-        accepted.and(unlocked)?;
-        Ok(handled)
+        accepted.map(|_| handled)
     }
 
     /// Waits for events and sorts them. With HERD_POST_EVENTS that is all; without, the connections
@@ -68,9 +71,9 @@ impl Worker {
         if flags & HERD_POST_EVENTS == 0 {
             let accepted = waited.and_then(|_| self.accept_posted());
             // Whatever failed, as in `run_once`.
-            let unlocked = self.unlock();
+            self.unlock();
             self.run_posted(Queue::Events);
-            accepted.and(unlocked)?;
+            accepted?;
         }
         waited
     }
@@ -87,21 +90,20 @@ impl Worker {
 
     /// Returns the number of events and ready listeners.
     fn wait(&self, timeout_ms: i32) -> Result<usize> {
-        let timeout_ms = self.before_wait(timeout_ms)?;
-        self.wait_announced(timeout_ms)
+        self.wait_announced(self.before_wait(timeout_ms))
     }
 
     /// Begins a turn, and tells the others that this worker is about to wait. Returns for how long at
     /// most.
-    pub(super) fn before_wait(&self, timeout_ms: i32) -> Result<i32> {
+    pub(super) fn before_wait(&self, timeout_ms: i32) -> i32 {
         self.end_last_turn();
-        self.give_up_what_was_kept()?;
+        self.give_up_what_was_kept();
         self.wait_begins();
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.has_kept() && self.acceptor.kept_count(Delivery::Push) > 0;
         let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
-        let must_not_wait = timeout_ms != 0 && !self.announce_idle()?;
-        Ok(if must_not_wait { 0 } else { timeout_ms })
+        let must_not_wait = timeout_ms != 0 && !self.announce_idle();
+        if must_not_wait { 0 } else { timeout_ms }
     }
 
     pub(super) fn wait_announced(&self, timeout_ms: i32) -> Result<usize> {
@@ -159,8 +161,10 @@ impl Worker {
             // The set was made anew.
             self.come_home();
         }
-        if listeners_ready {
-            self.arming.find_ready(|number| self.acceptor.set_ready(number))?;
+        if listeners_ready
+            && let Err(error) = self.arming.find_ready(|number| self.acceptor.set_ready(number))
+        {
+            self.rest_a_while("find the listeners that are ready", error);
         }
         let listeners = self.acceptor.ready_count();
         self.note_wake_up(Causes {
@@ -170,8 +174,10 @@ impl Worker {
             guard: guard_ticked,
         });
         if self.herd.is_coordinated() {
-            self.mind_guard(guard_ticked)?;
-            self.look_at_queues()?;
+            if guard_ticked {
+                self.mind_guard();
+            }
+            self.look_at_queues();
         }
         Ok(arrived.host + listeners)
     }
@@ -204,20 +210,20 @@ impl Worker {
 
     /// Tells the others that this worker is about to wait. False: it must not, since the accept
     /// right has become free.
-    fn announce_idle(&self) -> Result<bool> {
+    fn announce_idle(&self) -> bool {
         if self.gate.is_none() {
             if self.conduct.get().willing {
                 self.set_state(State::Idle);
             }
-            return Ok(true);
+            return true;
         }
         let lock = &self.lock;
         match protocol::go_idle(self.my_slot(), lock, self.condition()) {
-            BeforeWait::Wait => Ok(true),
-            BeforeWait::TryAgain => Ok(false),
+            BeforeWait::Wait => true,
+            BeforeWait::TryAgain => false,
             BeforeWait::PullGuardIn => {
-                self.pull_guard_in()?;
-                Ok(true)
+                self.pull_guard_in();
+                true
             }
         }
     }
@@ -238,21 +244,25 @@ impl Worker {
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
 
-    fn mind_guard(&self, ticked: bool) -> Result<()> {
+    /// The guard has woken this worker.
+    fn mind_guard(&self) {
         let Herd { guard, region, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();
-        if ticked && guard.take_tick(&region.guard, now_us)? {
-            count(&self.counters().guard_ticks, 1);
-            self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
-            if guard.should_look_for_dead(&region.guard, now_us) {
-                self.herd.free_dead_slots()?;
-                self.herd.raise_counts()?;
-                if let Some(steering) = &self.herd.steering {
-                    steering.forget_lost(now_us);
-                }
+        match guard.take_tick(&region.guard, now_us) {
+            Ok(false) => return,
+            Ok(true) => {}
+            // The tick is still there, and would end every wait at once.
+            Err(error) => return self.rest_a_while("take a tick of the guard", error),
+        }
+        count(&self.counters().guard_ticks, 1);
+        self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
+        if guard.should_look_for_dead(&region.guard, now_us) {
+            let looked = self.herd.free_dead_slots().and(self.herd.raise_counts());
+            looked.unwrap_or_else(|error| self.note_failure("look for the dead", error));
+            if let Some(steering) = &self.herd.steering {
+                steering.forget_lost(now_us);
             }
         }
-        Ok(())
     }
 
     // --- accepting ---
@@ -280,12 +290,12 @@ impl Worker {
             self.arming.listener(place).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
         };
         loop {
-            self.receive()?;
+            self.receive();
             if let Some(kept) = self.acceptor.take_kept(Delivery::Pull) {
                 return Ok(kept);
             }
             self.take_in(self.accept_one(is_pulled)?.ok_or(Error::AGAIN)?);
-            self.pass_on()?;
+            self.pass_on();
         }
     }
 

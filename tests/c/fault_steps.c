@@ -1,0 +1,570 @@
+/* timeout: 1800
+ * Every system call that the library makes, from herd_create to herd_destroy, fails with every error of its
+ * man page, in every mode. A call of the host's that fails says with what, has changed nothing, and works
+ * when it is made again; a turn goes on, unless accept4 or the wait itself says that it cannot; every client
+ * is served once; nothing is left behind. HERD_TEST_SLOW=1: all errors of all calls, and some for a while;
+ * else a sample. */
+#include "preload.h"
+
+#include "faults.h"
+
+enum { delay_ms = 2, workers = 2, slots = 3, connections_most = 16, turn_calls_most = 2000 };
+
+static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE_REUSEPORT,
+                                 HERD_MODE_HANDOFF, HERD_MODE_SHARED};
+static const char *const mode_names[] = {"exclusive", "mutex", "reuseport", "handoff", "shared"};
+enum { mode_count = sizeof modes / sizeof modes[0] };
+
+static struct faults *shim;
+static struct fault_script *script;
+static int mode;
+static int is_over;
+static const char *step = "";
+
+struct connection {
+    struct herd_event event;
+    int fd; /* -1: a free place */
+    int worker;
+};
+
+static struct herd *herd;
+static struct herd_worker *worker[workers];
+static struct connection connections[connections_most];
+static int sent_arrived;
+static char socket_path[64], herd_name[32], herd_path[96];
+
+/* --- The fault ------------------------------------------------------------------------------ */
+
+static void disarm(void)
+{
+    SHARED_SET(script->call, FAULT_CALLS);
+}
+
+/* The call after the first `before` ones fails, and `failing` in all. */
+static void arm(int call, int error, int before, int failing)
+{
+    disarm();
+    script->error = error;
+    script->before = before;
+    script->failing = failing;
+    SHARED_SET(script->hits, 0);
+    SHARED_SET(script->call, call);
+}
+
+static void say_where(void)
+{
+    if (!is_over && !check_in_child && script != NULL) {
+        fprintf(stderr, "mode %s, %s, %d times failed: %s with %s\n", mode_names[mode], step,
+                script->hits, script->call < FAULT_CALLS ? shim->calls[script->call].name : "(past)",
+                strerror(script->error));
+    }
+}
+
+static long long calls_made(void)
+{
+    long long sum = 0;
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        sum += SHARED_GET(script->made[call]);
+    }
+    return sum;
+}
+
+/* What a call of the host's says when `call` fails with `error`. */
+static int is_told_by(int code, int call, int error)
+{
+    if (call == FAULT_FALLOCATE && error == ENOSPC) {
+        return code == -ENOMEM;
+    }
+    if (call == FAULT_FCNTL_SETLK && (error == EAGAIN || error == EACCES)) {
+        return code == -EBUSY || code == -EADDRINUSE; /* another has it */
+    }
+    /* The kernel's word for a number that leads to another file by now. */
+    if (error == ENOENT && (call == FAULT_EPOLL_MOD || call == FAULT_EPOLL_DEL)) {
+        return code == -EBADF;
+    }
+    if (call == FAULT_SENDMMSG && (error == ETOOMANYREFS || error == ENOBUFS || error == ENOMEM)) {
+        return code == -EAGAIN;
+    }
+    /* The probe of a Unix socket's file: it seems to be in use. */
+    if (code == -EADDRINUSE && (call == FAULT_CONNECT || call == FAULT_SOCKET || call == FAULT_STATX ||
+                                call == FAULT_LSTAT || call == FAULT_UNLINK)) {
+        return 1;
+    }
+    return code == -error;
+}
+
+/* A call of the host's. The fault may make it fail, once: then it has changed nothing. Returns its code. */
+#define STEP(expression)                                                                        \
+    do {                                                                                        \
+        step = #expression;                                                                     \
+        int step_fds = open_fds(), step_call = script->call, step_error = script->error;        \
+        long step_blocks = shim->blocks;                                                        \
+        int step_code = (expression);                                                           \
+        if (step_code < 0) {                                                                    \
+            CHECK(script->hits > 0);                                                            \
+            if (!is_told_by(step_code, step_call, step_error)) {                                \
+                fprintf(stderr, "it said %s\n", herd_strerror(step_code));                      \
+                test_exit(1);                                                                   \
+            }                                                                                   \
+            CHECK_EQ(open_fds(), step_fds);                                                     \
+            CHECK_EQ(shim->blocks, step_blocks);                                                \
+            disarm();                                                                           \
+            step_code = (expression);                                                           \
+        }                                                                                       \
+        if (step_code < 0) {                                                                    \
+            fprintf(stderr, "made again it said %s\n", herd_strerror(step_code));               \
+            test_exit(1);                                                                       \
+        }                                                                                       \
+    } while (0)
+
+/* --- The server ------------------------------------------------------------------------------ */
+
+/* herd_event_del removes the event in any case. */
+static void check_deleted(int code)
+{
+    CHECK(code == 0 || (script->hits > 0 && is_told_by(code, FAULT_EPOLL_DEL, script->error)));
+}
+
+static void end_connection(struct connection *connection)
+{
+    struct herd_worker *of = worker[connection->worker];
+    int code = herd_event_del(of, &connection->event);
+    if (code == HERD_EPOISONED && script->call == FAULT_EPOLL_WAIT) {
+        return; /* the new worker sees to it */
+    }
+    check_deleted(code);
+    close(connection->fd);
+    connection->fd = -1;
+    CHECK(herd_conn_closed(of) >= 0);
+}
+
+static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t ready)
+{
+    struct connection *connection = (struct connection *)event->data;
+    char byte;
+    (void)of;
+    (void)ready;
+    ssize_t got = recv(connection->fd, &byte, 1, MSG_DONTWAIT);
+    if (got == 1) {
+        CHECK_EQ(send(connection->fd, &byte, 1, MSG_NOSIGNAL), 1);
+    } else if (got == 0 || errno != EAGAIN) {
+        end_connection(connection);
+    }
+}
+
+static void watch(struct connection *connection)
+{
+    CHECK_CODE(herd_event_init(&connection->event, on_ready, connection), 0);
+    int code = herd_event_add(worker[connection->worker], &connection->event, connection->fd, HERD_READ);
+    if (code == HERD_EPOISONED && script->call == FAULT_EPOLL_WAIT) {
+        return;
+    }
+    if (code != 0) {
+        CHECK(script->hits > 0 && code == -script->error);
+        disarm();
+        code = herd_event_add(worker[connection->worker], &connection->event, connection->fd, HERD_READ);
+    }
+    CHECK_CODE(code, 0);
+}
+
+static void on_accept(struct herd_worker *of, int fd, const struct sockaddr *peer, uint32_t peer_length,
+                      void *data)
+{
+    struct connection *connection = connections;
+    (void)peer;
+    (void)peer_length;
+    (void)data;
+    while (connection->fd >= 0) {
+        connection++;
+        CHECK(connection < connections + connections_most);
+    }
+    connection->fd = fd;
+    connection->worker = of == worker[1];
+    CHECK(of == worker[connection->worker]);
+    watch(connection);
+    CHECK_EQ(send(fd, "g", 1, MSG_NOSIGNAL), 1);
+}
+
+static void on_sent(struct herd_worker *of, int fd, const struct sockaddr *peer, uint32_t peer_length,
+                    const void *tag, size_t tag_bytes, void *data)
+{
+    CHECK(tag_bytes == 3 && memcmp(tag, "tag", 3) == 0);
+    CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
+    sent_arrived++;
+    on_accept(of, fd, peer, peer_length, data);
+}
+
+/* A worker that cannot be used any more, or has given a listener up: a new one begins afresh. */
+static void make_worker_anew(int number)
+{
+    CHECK_CODE(herd_worker_destroy(worker[number]), 0);
+    disarm();
+    CHECK_CODE(herd_worker_create(herd, number, &worker[number]), 0);
+    for (int i = 0; i < connections_most; i++) {
+        if (connections[i].fd >= 0 && connections[i].worker == number) {
+            CHECK(herd_conn_opened(worker[number]) >= 0);
+            watch(&connections[i]);
+        }
+    }
+}
+
+static int is_fatal(int error)
+{
+    return error == EBADF || error == EINVAL || error == ENOTSOCK || error == EOPNOTSUPP;
+}
+
+static void run_turn(int number, int timeout_ms)
+{
+    long long made = calls_made();
+    int code = herd_run_once(worker[number], timeout_ms);
+    CHECK(calls_made() - made < turn_calls_most);
+    if (code >= 0) {
+        return;
+    }
+    int of_wait = script->call == FAULT_EPOLL_WAIT;
+    int of_listener = script->call == FAULT_ACCEPT4 && is_fatal(script->error);
+    if (!(script->hits > 0 && (of_wait || of_listener))) {
+        fprintf(stderr, "the turn said %s\n", herd_strerror(code));
+        test_exit(1);
+    }
+    CHECK_EQ(code, -script->error);
+    disarm();
+    if (of_wait) {
+        CHECK_CODE(herd_run_once(worker[number], 0), HERD_EPOISONED);
+    }
+    make_worker_anew(number);
+}
+
+/* Turns of all workers until `fd` has a byte to read. */
+static void expect_byte(int fd, char expected)
+{
+    int64_t deadline = now_ms() + 5000;
+    for (int turn = 0; now_ms() < deadline; turn++) {
+        char byte;
+        ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+        if (got == 1) {
+            CHECK_EQ(byte, expected);
+            return;
+        }
+        CHECK(got < 0 && errno == EAGAIN);
+        run_turn(turn % workers, turn % 4 == 0);
+    }
+    fprintf(stderr, "the client is not served\n");
+    test_exit(1);
+}
+
+static int open_connections(void)
+{
+    int count = 0;
+    for (int i = 0; i < connections_most; i++) {
+        count += connections[i].fd >= 0;
+    }
+    return count;
+}
+
+/* It is served once, and ends. */
+static void expect_service(int fd)
+{
+    char byte;
+    expect_byte(fd, 'g');
+    CHECK_EQ(send(fd, "x", 1, MSG_NOSIGNAL), 1);
+    expect_byte(fd, 'x');
+    CHECK(recv(fd, &byte, 1, MSG_DONTWAIT) < 0);
+    shutdown(fd, SHUT_WR);
+    int64_t deadline = now_ms() + 5000;
+    for (int turn = 0; open_connections() > 0; turn++) {
+        CHECK(now_ms() < deadline);
+        run_turn(turn % workers, 0);
+    }
+    CHECK_EQ(recv(fd, &byte, 1, 0), 0);
+    close(fd);
+}
+
+/* --- The steps ------------------------------------------------------------------------------- */
+
+static int create(const char *name)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.mode = modes[mode];
+    config.max_workers = slots;
+    config.accept_delay_ms = delay_ms;
+    config.name = name;
+    return herd_create(&config, &herd);
+}
+
+/* The file of a Unix socket as a crashed server leaves it. */
+static void leave_socket_file(void)
+{
+    struct sockaddr_un name;
+    memset(&name, 0, sizeof name);
+    name.sun_family = AF_UNIX;
+    memcpy(name.sun_path, socket_path, strlen(socket_path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    unlink(socket_path);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    close(fd);
+}
+
+static int listen_unix(void)
+{
+    char address[80];
+    struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
+    options.unix_mode = 0600;
+    snprintf(address, sizeof address, "unix:%s", socket_path);
+    return herd_listen(herd, address, &options, on_accept, NULL);
+}
+
+/* A worker of another process, which dies. */
+static void lose_a_worker(void)
+{
+    pid_t pid = test_fork();
+    if (pid == 0) {
+        struct herd_worker *of_child;
+        step = "herd_worker_create in a child";
+        int code = herd_worker_create(herd, slots - 1, &of_child);
+        if (code < 0) {
+            CHECK(script->hits > 0);
+            disarm();
+            CHECK_CODE(herd_worker_create(herd, slots - 1, &of_child), 0);
+        }
+        _exit(0);
+    }
+    CHECK_EQ(test_join(pid), 0);
+    STEP(herd_reap(herd, pid));
+    STEP(herd_free_slots(herd));
+    CHECK_CODE(herd_free_slots(herd), slots - workers);
+}
+
+/* The host closes a descriptor that is still watched, and whose file is open elsewhere. */
+static void close_without_del(void)
+{
+    struct connection host;
+    int pair[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    host.fd = pair[0];
+    host.worker = 0;
+    watch(&host);
+    STEP(herd_event_mod(worker[0], &host.event, HERD_READ | HERD_WRITE));
+    int kept = fcntl(host.fd, F_DUPFD_CLOEXEC, 0);
+    close(host.fd);
+    int code = herd_event_del(worker[0], &host.event);
+    CHECK(code != 0);
+    if (code != -EBADF) {
+        check_deleted(code);
+    }
+    CHECK_EQ(send(pair[1], "x", 1, MSG_NOSIGNAL), 1);
+    step = "turns with a stale event";
+    for (int turn = 0; turn < 4; turn++) {
+        run_turn(0, 0);
+    }
+    close(kept);
+    close(pair[1]);
+}
+
+static void hand_off(void)
+{
+    int pair[2];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    sent_arrived = 0;
+    STEP(herd_handoff_send(herd, HERD_PICK, pair[0], "tag", 3));
+    CHECK(fcntl(pair[0], F_GETFD) < 0);
+    step = "turns after herd_handoff_send";
+    expect_service(pair[1]);
+    CHECK_EQ(sent_arrived, 1);
+}
+
+static void observe(void)
+{
+    struct herd *observed = NULL;
+    struct herd_stats stats;
+    memset(&stats, 0, sizeof stats);
+    stats.size = sizeof stats;
+    STEP(herd_open(herd_name, &observed));
+    STEP(herd_is_alive(observed));
+    STEP(herd_stats_total(observed, &stats));
+    CHECK_EQ(stats.slots, slots);
+    step = "herd_destroy of an observer";
+    CHECK_CODE((herd_destroy)(observed), 0);
+}
+
+static void serve_clients(void)
+{
+    step = "turns with a TCP client";
+    expect_service(connect_to(address_of(herd, 0)));
+    step = "turns with a Unix client";
+    expect_service(connect_to(address_of(herd, 1)));
+    step = "turns with two TCP clients";
+    int first = connect_to(address_of(herd, 0)), second = connect_to(address_of(herd, 2));
+    expect_byte(first, 'g');
+    expect_byte(second, 'g');
+    close(first);
+    close(second);
+    step = "turns after a tick of the guard";
+    sleep_ms(2 * delay_ms);
+    int64_t deadline = now_ms() + 5000;
+    for (int turn = 0; turn < 6 || open_connections() > 0; turn++) {
+        CHECK(now_ms() < deadline);
+        run_turn(turn % workers, turn % 3);
+    }
+}
+
+static void whole_life(void)
+{
+    leave_socket_file();
+    int host = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK_EQ(listen(host, 64), 0);
+    int fds = open_fds();
+    long blocks = shim->blocks;
+
+    STEP(create(NULL));
+    CHECK_CODE(herd_destroy(herd), 0);
+    STEP(create(herd_name));
+    STEP(herd_listen(herd, "127.0.0.1:0", NULL, on_accept, NULL));
+    STEP(listen_unix());
+    STEP(herd_add_listener(herd, host, on_accept, NULL));
+    STEP(herd_listen(herd, "127.0.0.1:0", NULL, on_accept, NULL));
+    STEP(herd_remove_listener(herd, 3));
+    if (herd_mode(herd) == HERD_MODE_HANDOFF) {
+        STEP(herd_on_handoff(herd, on_sent, NULL));
+    }
+    STEP(herd_worker_create(herd, 0, &worker[0]));
+    STEP(herd_worker_create(herd, 1, &worker[1]));
+    serve_clients();
+    lose_a_worker();
+    close_without_del();
+    if (herd_mode(herd) == HERD_MODE_HANDOFF) {
+        hand_off();
+    }
+    observe();
+    serve_clients();
+
+    step = "herd_worker_destroy";
+    CHECK_CODE(herd_worker_destroy(worker[1]), 0);
+    CHECK_CODE(herd_worker_destroy(worker[0]), 0);
+    step = "herd_destroy";
+    int hits = script->hits;
+    CHECK_CODE(herd_destroy(herd), 0);
+    CHECK_EQ(open_fds(), fds);
+    CHECK_EQ(shim->blocks, blocks);
+    /* What cannot be removed stays. */
+    if (script->hits == hits) {
+        CHECK(access(socket_path, F_OK) < 0);
+        CHECK(access(herd_path, F_OK) < 0);
+    }
+    close(host);
+}
+
+/* --- All faults ------------------------------------------------------------------------------ */
+
+static int error_count(int call)
+{
+    int count = 0;
+    while (count < FAULT_ERRNOS_MAX && shim->calls[call].errnos[count] != 0) {
+        count++;
+    }
+    return count;
+}
+
+static long long rounds, hits_of[FAULT_CALLS];
+
+static void round_with(int call, int error, int before, int failing)
+{
+    arm(call, error, before, failing);
+    whole_life();
+    hits_of[call] += script->hits;
+    rounds++;
+}
+
+/* What can last: a shortage, or signals that keep coming. */
+static int can_last(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC ||
+           error == EINTR || error == EAGAIN || error == ENOLCK;
+}
+
+static void all_faults(int is_slow)
+{
+    disarm();
+    /* Some memory is made once in a process. */
+    CHECK_CODE(create(NULL), 0);
+    CHECK_CODE(herd_destroy(herd), 0);
+    whole_life();
+    memset(script->made, 0, sizeof script->made);
+    whole_life();
+    long long made[FAULT_CALLS];
+    memcpy(made, script->made, sizeof made);
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        int count = made[call] < 60 ? (int)made[call] : 60, errors = error_count(call);
+        if (!is_slow) {
+            if (count > 0 && (call + mode) % 2 == 0) {
+                int error = shim->calls[call].errnos[(call / 2 + mode) % errors];
+                round_with(call, error, (7 * mode + call) % count, 1);
+            }
+            continue;
+        }
+        for (int before = 0; before < count; before++) {
+            for (int i = 0; i < errors; i++) {
+                int error = shim->calls[call].errnos[i];
+                round_with(call, error, before, 1);
+                if (before % 4 == 0 && can_last(error)) {
+                    round_with(call, error, before, 30);
+                }
+            }
+        }
+    }
+}
+
+/* What is made once in a process, by the first call that needs it. */
+static void first_use(int is_slow)
+{
+    static const int once[] = {FAULT_MMAP, FAULT_MADVISE};
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < (is_slow ? error_count(once[which]) : 2); i++) {
+            pid_t pid = test_fork();
+            if (pid == 0) {
+                STEP(create(NULL));
+                arm(once[which], shim->calls[once[which]].errnos[i], 0, 1);
+                STEP(herd_listen(herd, "127.0.0.1:0", NULL, on_accept, NULL));
+                CHECK_EQ(script->hits, 1);
+                CHECK_CODE(herd_destroy(herd), 0);
+                test_exit(0);
+            }
+            CHECK_EQ(test_join(pid), 0);
+            hits_of[once[which]] += script->hits;
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    const char *slow = getenv("HERD_TEST_SLOW");
+    test_begin(slow != NULL ? 1780 : 55);
+    preload("preload_faults", argv);
+    shim = (struct faults *)dlsym(RTLD_DEFAULT, "faults");
+    CHECK(shim != NULL);
+    script = (struct fault_script *)shared_memory(sizeof *script);
+    disarm();
+    shim->script = script;
+    atexit(say_where);
+    snprintf(herd_name, sizeof herd_name, "faults-%d", (int)getpid());
+    snprintf(herd_path, sizeof herd_path, "/dev/shm/herd-%u-%s", (unsigned)geteuid(), herd_name);
+    snprintf(socket_path, sizeof socket_path, "/tmp/herd-faults-%d", (int)getpid());
+    for (int i = 0; i < connections_most; i++) {
+        connections[i].fd = -1;
+    }
+    first_use(slow != NULL);
+    for (mode = 0; mode < mode_count; mode++) {
+        int64_t began_ms = now_ms();
+        all_faults(slow != NULL);
+        printf("%s: %lld rounds, %d ms\n", mode_names[mode], rounds, (int)(now_ms() - began_ms));
+    }
+    unlink(herd_path);
+    unlink(socket_path);
+    CHECK_EQ(script->unknown, 0);
+    is_over = 1;
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        printf("%-40s failed %lld times\n", shim->calls[call].name, hits_of[call]);
+    }
+    test_exit(0);
+}

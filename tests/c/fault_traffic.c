@@ -1,0 +1,351 @@
+/* timeout: 1800
+ * A server of three workers goes on whatever system call of the library fails under traffic, with
+ * whatever error of its man page, in every mode: no worker ends, every connection is answered, none is
+ * answered twice, descriptors and memory are what they were, and nobody spins. HERD_TEST_SLOW=1: all errors
+ * of all calls, and some for a while; else a sample. */
+#include "preload.h"
+#include "serve.h"
+
+#include "faults.h"
+
+enum {
+    delay_ms = 10,
+    workers = 3,
+    connections_most = 64,
+    one_by_one = 4,
+    at_once = 8,
+    window_ms = 50,
+    /* A worker that spins makes more than ten times as many. */
+    idle_calls_most = 2000
+};
+
+static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE_REUSEPORT,
+                                 HERD_MODE_HANDOFF, HERD_MODE_SHARED};
+static const char *const mode_names[] = {"exclusive", "mutex", "reuseport", "handoff", "shared"};
+enum { mode_count = sizeof modes / sizeof modes[0] };
+
+static struct faults *shim;
+static struct fault_script *script;
+static int mode, is_over;
+static const char *addresses[2];
+
+/* --- The fault ------------------------------------------------------------------------------- */
+
+static void disarm(void)
+{
+    SHARED_SET(script->call, FAULT_CALLS);
+}
+
+static void arm(int call, int error, int before, int failing)
+{
+    disarm();
+    script->error = error;
+    script->before = before;
+    script->failing = failing;
+    SHARED_SET(script->hits, 0);
+    SHARED_SET(script->call, call);
+}
+
+static void say_where(void)
+{
+    if (!is_over && script != NULL && script->call < FAULT_CALLS) {
+        fprintf(stderr, "pid %d, mode %s, %d times failed: %s with %s\n", (int)getpid(), mode_names[mode],
+                script->hits, shim->calls[script->call].name, strerror(script->error));
+    }
+}
+
+static int is_armed_for(int call)
+{
+    return SHARED_GET(script->call) == call && SHARED_GET(script->hits) > 0;
+}
+
+static long long calls_made(void)
+{
+    long long sum = 0;
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        sum += SHARED_GET(script->made[call]);
+    }
+    return sum;
+}
+
+/* --- The server ------------------------------------------------------------------------------ */
+
+static struct connection {
+    struct herd_event event;
+    int fd; /* -1: a free place */
+} connections[connections_most];
+
+#define REQUIRE(condition)                                                                      \
+    do {                                                                                        \
+        if (!(condition)) {                                                                     \
+            say_where();                                                                        \
+            CHECK(condition);                                                                   \
+        }                                                                                       \
+    } while (0)
+
+static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t ready)
+{
+    struct connection *connection = (struct connection *)event->data;
+    char byte;
+    (void)ready;
+    ssize_t got = recv(connection->fd, &byte, 1, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN) {
+        return;
+    }
+    if (got == 1 && send(connection->fd, &byte, 1, MSG_NOSIGNAL) == 1) {
+        return;
+    }
+    int code = herd_event_del(of, event);
+    if (code == HERD_EPOISONED && is_armed_for(FAULT_EPOLL_WAIT)) {
+        return; /* the new worker sees to it */
+    }
+    /* ENOENT is what the kernel says of a number that leads to another file by now. */
+    REQUIRE(code == 0 || (is_armed_for(FAULT_EPOLL_DEL) &&
+                          code == (script->error == ENOENT ? -EBADF : -script->error)));
+    close(connection->fd);
+    connection->fd = -1;
+    REQUIRE(herd_conn_closed(of) >= 0);
+}
+
+/* A host that is refused tries again: the fault hits each place where it may. */
+static void watch(struct connection *connection)
+{
+    CHECK_CODE(herd_event_init(&connection->event, on_ready, connection), 0);
+    for (;;) {
+        int code = herd_event_add(serve_worker, &connection->event, connection->fd, HERD_READ);
+        if (code == 0 || (code == HERD_EPOISONED && is_armed_for(FAULT_EPOLL_WAIT))) {
+            return;
+        }
+        REQUIRE(is_armed_for(FAULT_EPOLL_ADD) && code == -script->error);
+    }
+}
+
+static void on_accept(struct herd_worker *of, int fd, const struct sockaddr *peer, uint32_t peer_length,
+                      void *data)
+{
+    struct connection *connection = connections;
+    char greeting = (char)herd_worker_slot(of);
+    (void)peer;
+    (void)peer_length;
+    (void)data;
+    while (connection->fd >= 0) {
+        connection++;
+        CHECK(connection < connections + connections_most);
+    }
+    connection->fd = fd;
+    watch(connection);
+    CHECK_EQ(send(fd, &greeting, 1, MSG_NOSIGNAL), 1);
+}
+
+static void make_worker(int slot)
+{
+    CHECK_CODE(herd_worker_create(serve.herd, slot, &serve_worker), 0);
+    for (int i = 0; i < connections_most; i++) {
+        if (connections[i].fd >= 0) {
+            CHECK(herd_conn_opened(serve_worker) >= 0);
+            watch(&connections[i]);
+        }
+    }
+}
+
+__attribute__((noreturn)) static void run(int slot)
+{
+    long blocks = shim->blocks;
+    for (int i = 0; i < connections_most; i++) {
+        connections[i].fd = -1;
+    }
+    make_worker(slot);
+    signal(SIGINT, serve_stop_on_signal);
+    SHARED_SET(serve.shared->ready[slot], getpid());
+    int code;
+    while ((code = herd_run(serve_worker)) != 0) {
+        /* The wait, or a listener, that the kernel says cannot be used. A new worker begins afresh. */
+        REQUIRE(is_armed_for(FAULT_EPOLL_WAIT) || is_armed_for(FAULT_ACCEPT4));
+        REQUIRE(code == -script->error);
+        disarm();
+        CHECK_CODE(herd_worker_destroy(serve_worker), 0);
+        make_worker(slot);
+    }
+    CHECK_CODE(herd_worker_destroy(serve_worker), 0);
+    CHECK_EQ(shim->blocks, blocks);
+    test_exit(0);
+}
+
+static void start(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.mode = modes[mode];
+    config.accept_delay_ms = delay_ms;
+    serve_prepare(&config, workers);
+    CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);
+    for (int i = 0; i < 2; i++) {
+        addresses[i] = address_of(serve.herd, new_listener(serve.herd, on_accept, NULL));
+    }
+    for (int slot = 0; slot < workers; slot++) {
+        serve.pids[slot] = test_fork();
+        if (serve.pids[slot] == 0) {
+            run(slot);
+        }
+    }
+    serve_settle();
+}
+
+static void end(void)
+{
+    for (int slot = 0; slot < workers; slot++) {
+        kill(serve.pids[slot], SIGINT);
+    }
+    for (int slot = 0; slot < workers; slot++) {
+        CHECK_EQ(test_join(serve.pids[slot]), 0);
+        serve.pids[slot] = 0;
+    }
+    check_connections = NULL;
+    CHECK_CODE(herd_destroy(serve.herd), 0);
+}
+
+/* --- The clients ----------------------------------------------------------------------------- */
+
+static int64_t longest_us;
+
+static int begin(int number)
+{
+    return connect_to(addresses[number % 2]);
+}
+
+static void finish(int fd)
+{
+    int64_t began_us = now_us();
+    int slot = serve_greeting(fd, 10000);
+    longest_us = now_us() - began_us > longest_us ? now_us() - began_us : longest_us;
+    REQUIRE(slot >= 0 && slot < workers);
+    serve_echo(fd);
+    CHECK_EQ(serve_greeting(fd, 0), -1);
+    close(fd);
+}
+
+static void clients(void)
+{
+    int fds[at_once];
+    for (int i = 0; i < one_by_one; i++) {
+        finish(begin(i));
+    }
+    for (int i = 0; i < at_once; i++) {
+        fds[i] = begin(i);
+    }
+    for (int i = 0; i < at_once; i++) {
+        finish(fds[i]);
+    }
+}
+
+/* --- All faults ------------------------------------------------------------------------------ */
+
+static long long rounds, hits_of[FAULT_CALLS];
+static int fds_of[workers];
+
+static int all_are_well(void)
+{
+    for (int slot = 0; slot < workers; slot++) {
+        REQUIRE(!test_ended(serve.pids[slot]));
+        if (process_fds(serve.pids[slot]) != fds_of[slot]) {
+            return 0;
+        }
+    }
+    struct herd_stats total = serve_total();
+    return total.connections_open == 0 && total.handoff_sent == total.handoff_received &&
+           total.workers == workers;
+}
+
+static void check_nobody_spins(void)
+{
+    long long made = calls_made();
+    sleep_ms(window_ms);
+    made = calls_made() - made;
+    if (made > idle_calls_most) {
+        fprintf(stderr, "%lld calls in %d ms without a client\n", made, window_ms);
+        say_where();
+        test_exit(1);
+    }
+}
+
+static void round_with(int call, int error, int before, int failing)
+{
+    arm(call, error, before, failing);
+    clients();
+    if (failing > 1 || rounds % 8 == 0) {
+        check_nobody_spins();
+    }
+    int64_t deadline = now_ms() + 10000;
+    while (!all_are_well()) {
+        REQUIRE(now_ms() < deadline);
+        sleep_ms(1);
+    }
+    hits_of[call] += script->hits;
+    disarm();
+    rounds++;
+}
+
+static int can_last(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC ||
+           error == EINTR || error == ENOLCK;
+}
+
+static void all_faults(int is_slow)
+{
+    start();
+    for (int slot = 0; slot < workers; slot++) {
+        fds_of[slot] = process_fds(serve.pids[slot]);
+    }
+    memset(script->made, 0, sizeof script->made);
+    clients();
+    sleep_ms(3 * delay_ms);
+    long long made[FAULT_CALLS];
+    memcpy(made, script->made, sizeof made);
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        int count = made[call] < 30 ? (int)made[call] : 30, errors = 0;
+        while (errors < FAULT_ERRNOS_MAX && shim->calls[call].errnos[errors] != 0) {
+            errors++;
+        }
+        for (int i = 0; count > 0 && i < errors; i++) {
+            int error = shim->calls[call].errnos[i];
+            int is_sampled = (i + call + mode) % errors == 0;
+            if (!is_slow && is_sampled) {
+                round_with(call, error, (5 * mode + call) % count, 1);
+            }
+            for (int before = 0; is_slow && before < count; before++) {
+                round_with(call, error, before, 1);
+            }
+            if (can_last(error) && (is_slow || (i + call + mode) % mode_count == 0)) {
+                round_with(call, error, 0, is_slow ? 100 : 20);
+            }
+        }
+    }
+    end();
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    const char *slow = getenv("HERD_TEST_SLOW");
+    test_begin(slow != NULL ? 1780 : 58);
+    preload("preload_faults", argv);
+    shim = (struct faults *)dlsym(RTLD_DEFAULT, "faults");
+    CHECK(shim != NULL);
+    script = (struct fault_script *)shared_memory(sizeof *script);
+    disarm();
+    shim->script = script;
+    for (mode = 0; mode < mode_count; mode++) {
+        int64_t began_ms = now_ms();
+        longest_us = 0;
+        all_faults(slow != NULL);
+        printf("%s: %lld rounds, %d ms, the longest wait %d ms\n", mode_names[mode], rounds,
+               (int)(now_ms() - began_ms), (int)(longest_us / 1000));
+    }
+    is_over = 1;
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        if (hits_of[call] > 0) {
+            printf("%-40s failed %lld times\n", shim->calls[call].name, hits_of[call]);
+        }
+    }
+    test_exit(0);
+}

@@ -1,0 +1,73 @@
+/* timeout: 240
+ * More connections at once than the backlog holds: all are served as soon as the kernel lets them in.
+ * HERD_TEST_SLOW=1: ten times as many. A client speaks first: by what it sends again and again the kernel finds
+ * the connection that it answered with a SYN cookie and had no room for (tcp_conn_request, cookie_v4_check). */
+#include "load.h"
+
+enum { workers = 3 };
+
+/* Returns whether it was served. */
+static int go_on(struct pollfd *client)
+{
+    char answer[2];
+    if (client->events == POLLOUT) {
+        CHECK_EQ(send(client->fd, "x", 1, MSG_NOSIGNAL), 1);
+        client->events = POLLIN;
+        return 0;
+    }
+    load_blocking(client->fd);
+    CHECK_EQ(recv(client->fd, answer, 2, MSG_WAITALL), 2);
+    CHECK(answer[0] >= 0 && answer[0] < workers && answer[1] == 'x');
+    close(client->fd);
+    client->fd = -1;
+    return 1;
+}
+
+static void flood(uint32_t mode)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
+    int count = load_is_slow() ? 2000 : 160, backlog = load_is_slow() ? 256 : 64, left = count;
+    config.mode = mode;
+    serve_prepare(&config, workers);
+    CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);
+    options.backlog = (uint32_t)backlog;
+    CHECK_CODE(herd_listen(serve.herd, "127.0.0.1:0", &options, serve_on_accept, NULL), 0);
+    serve.address = address_of(serve.herd, 0);
+    for (int slot = 0; slot < workers; slot++) {
+        serve_fork(slot);
+    }
+    serve_settle();
+    load_note_fds();
+    CHECK(load_raise_fds((rlim_t)count + 100));
+
+    load_signal_workers(SIGSTOP);
+    WAIT_UNTIL(load_all_stopped(), 10000);
+    struct pollfd *clients = (struct pollfd *)calloc((size_t)count, sizeof *clients);
+    CHECK(clients != NULL);
+    for (int i = 0; i < count; i++) {
+        clients[i].fd = load_connect(serve.address, 1);
+        clients[i].events = POLLOUT;
+    }
+    load_signal_workers(SIGCONT);
+    int64_t began_ms = now_ms(), deadline = began_ms + 100000;
+    while (left > 0) {
+        CHECK(now_ms() < deadline);
+        poll(clients, (nfds_t)count, 1000);
+        for (int i = 0; i < count; i++) {
+            if (clients[i].fd >= 0 && clients[i].revents != 0) {
+                left -= go_on(&clients[i]);
+            }
+        }
+    }
+    printf("%s: %d served in %d ms\n", load_mode_name(mode), count, (int)(now_ms() - began_ms));
+    free(clients);
+    load_is_over();
+    serve_end();
+}
+
+int main(void)
+{
+    test_begin(220);
+    load_in_all_modes(flood);
+}

@@ -8,6 +8,8 @@
 
 #include "faults.h"
 
+#include <sys/stat.h>
+
 enum { delay_ms = 2, workers = 2, slots = 3, connections_most = 16, turn_calls_most = 2000 };
 
 static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE_REUSEPORT,
@@ -19,6 +21,8 @@ static struct faults *shim;
 static struct fault_script *script;
 static int mode;
 static int is_over;
+/* The fault strikes more than once: what is to be removed may stay. */
+static int is_lasting;
 static const char *step = "";
 
 struct connection {
@@ -47,6 +51,7 @@ static void arm(int call, int error, int before, int failing)
     script->error = error;
     script->before = before;
     script->failing = failing;
+    is_lasting = failing > 1;
     SHARED_SET(script->hits, 0);
     SHARED_SET(script->call, call);
 }
@@ -93,12 +98,26 @@ static int is_told_by(int code, int call, int error)
     return code == -error;
 }
 
+/* What lies under a path; 0: nothing. */
+static ino_t file_at(const char *path)
+{
+    struct stat found;
+    return lstat(path, &found) == 0 ? found.st_ino : 0;
+}
+
+static void check_no_new_file(const char *path, ino_t before)
+{
+    ino_t after = file_at(path);
+    CHECK(after == 0 || after == before || is_lasting);
+}
+
 /* A call of the host's. The fault may make it fail, once: then it has changed nothing. Returns its code. */
 #define STEP(expression)                                                                        \
     do {                                                                                        \
         step = #expression;                                                                     \
         int step_fds = open_fds(), step_call = script->call, step_error = script->error;        \
         long step_blocks = shim->blocks;                                                        \
+        ino_t step_socket = file_at(socket_path), step_herd = file_at(herd_path);               \
         int step_code = (expression);                                                           \
         if (step_code < 0) {                                                                    \
             CHECK(script->hits > 0);                                                            \
@@ -108,6 +127,8 @@ static int is_told_by(int code, int call, int error)
             }                                                                                   \
             CHECK_EQ(open_fds(), step_fds);                                                     \
             CHECK_EQ(shim->blocks, step_blocks);                                                \
+            check_no_new_file(socket_path, step_socket);                                        \
+            check_no_new_file(herd_path, step_herd);                                            \
             disarm();                                                                           \
             step_code = (expression);                                                           \
         }                                                                                       \

@@ -8,6 +8,7 @@
 
 #include "faults.h"
 
+#include <sys/epoll.h>
 #include <sys/stat.h>
 
 enum { delay_ms = 2, workers = 2, slots = 3, connections_most = 16, turn_calls_most = 2000 };
@@ -17,9 +18,14 @@ static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE
 static const char *const mode_names[] = {"exclusive", "mutex", "reuseport", "handoff", "shared"};
 enum { mode_count = sizeof modes / sizeof modes[0] };
 
+/* Who waits for worker 1: it does, or a loop of the host's, on the library's descriptors or on its set. */
+enum way { itself, attached, nested, ways };
+static const char *const way_names[] = {"itself", "attached", "nested"};
+
 static struct faults *shim;
 static struct fault_script *script;
 static int mode;
+static enum way way;
 static int is_over;
 /* The fault strikes more than once: what is to be removed may stay. */
 static int is_lasting;
@@ -34,6 +40,7 @@ struct connection {
 static struct herd *herd;
 static struct herd_worker *worker[workers];
 static struct connection connections[connections_most];
+static int host_set = -1; /* the epoll set of worker 1's host */
 static int sent_arrived;
 static char socket_path[64], herd_name[32], herd_path[96];
 
@@ -59,8 +66,8 @@ static void arm(int call, int error, int before, int failing)
 static void say_where(void)
 {
     if (!is_over && !check_in_child && script != NULL) {
-        fprintf(stderr, "mode %s, %s, %d times failed: %s with %s\n", mode_names[mode], step,
-                script->hits, script->call < FAULT_CALLS ? shim->calls[script->call].name : "(past)",
+        fprintf(stderr, "mode %s, %s, %s, %d times failed: %s with %s\n", mode_names[mode],
+                way_names[way], step, script->hits, script->call < FAULT_CALLS ? shim->calls[script->call].name : "(past)",
                 strerror(script->error));
     }
 }
@@ -146,25 +153,40 @@ static void check_deleted(int code)
     CHECK(code == 0 || (script->hits > 0 && is_told_by(code, FAULT_EPOLL_DEL, script->error)));
 }
 
+static int is_hosted(int number)
+{
+    return number == 1 && way != itself;
+}
+
+static void host_watches(int fd, struct connection *connection)
+{
+    struct epoll_event event;
+    memset(&event, 0, sizeof event);
+    event.events = EPOLLIN;
+    event.data.ptr = connection;
+    CHECK_EQ(epoll_ctl(host_set, EPOLL_CTL_ADD, fd, &event), 0);
+}
+
 static void end_connection(struct connection *connection)
 {
     struct herd_worker *of = worker[connection->worker];
-    int code = herd_event_del(of, &connection->event);
-    if (code == HERD_EPOISONED && script->call == FAULT_EPOLL_WAIT) {
-        return; /* the new worker sees to it */
+    if (is_hosted(connection->worker)) {
+        CHECK_EQ(epoll_ctl(host_set, EPOLL_CTL_DEL, connection->fd, NULL), 0);
+    } else {
+        int code = herd_event_del(of, &connection->event);
+        if (code == HERD_EPOISONED && script->call == FAULT_EPOLL_WAIT) {
+            return; /* the new worker sees to it */
+        }
+        check_deleted(code);
     }
-    check_deleted(code);
     close(connection->fd);
     connection->fd = -1;
     CHECK(herd_conn_closed(of) >= 0);
 }
 
-static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t ready)
+static void serve(struct connection *connection)
 {
-    struct connection *connection = (struct connection *)event->data;
     char byte;
-    (void)of;
-    (void)ready;
     ssize_t got = recv(connection->fd, &byte, 1, MSG_DONTWAIT);
     if (got == 1) {
         CHECK_EQ(send(connection->fd, &byte, 1, MSG_NOSIGNAL), 1);
@@ -173,8 +195,19 @@ static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t 
     }
 }
 
+static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t ready)
+{
+    (void)of;
+    (void)ready;
+    serve((struct connection *)event->data);
+}
+
 static void watch(struct connection *connection)
 {
+    if (is_hosted(connection->worker)) {
+        host_watches(connection->fd, connection);
+        return;
+    }
     CHECK_CODE(herd_event_init(&connection->event, on_ready, connection), 0);
     int code = herd_event_add(worker[connection->worker], &connection->event, connection->fd, HERD_READ);
     if (code == HERD_EPOISONED && script->call == FAULT_EPOLL_WAIT) {
@@ -215,12 +248,48 @@ static void on_sent(struct herd_worker *of, int fd, const struct sockaddr *peer,
     on_accept(of, fd, peer, peer_length, data);
 }
 
+/* Has a loop of the host's wait for worker 1. */
+static void host_worker(void)
+{
+    host_set = epoll_create1(EPOLL_CLOEXEC);
+    if (way == attached) {
+        STEP(herd_attach_epoll(worker[1], host_set, 0));
+    } else {
+        STEP(herd_worker_fd(worker[1]));
+        host_watches(herd_worker_fd(worker[1]), NULL);
+    }
+}
+
+/* Returns what the library said; `*events` those that the host's wait found. */
+static int hosted_turn(int timeout_ms, int *events)
+{
+    struct epoll_event ready[16];
+    int code = herd_prepare(worker[1], timeout_ms);
+    if (code < 0) {
+        return code;
+    }
+    *events = epoll_wait(host_set, ready, 16, code);
+    CHECK(*events >= 0);
+    code = herd_check(worker[1]);
+    for (int i = 0; i < *events; i++) {
+        struct connection *connection = (struct connection *)ready[i].data.ptr;
+        if (connection != NULL && connection->fd >= 0) {
+            serve(connection);
+        }
+    }
+    return code;
+}
+
 /* A worker that cannot be used any more, or has given a listener up: a new one begins afresh. */
 static void make_worker_anew(int number)
 {
     CHECK_CODE(herd_worker_destroy(worker[number]), 0);
     disarm();
     CHECK_CODE(herd_worker_create(herd, number, &worker[number]), 0);
+    if (is_hosted(number)) {
+        close(host_set);
+        host_worker();
+    }
     for (int i = 0; i < connections_most; i++) {
         if (connections[i].fd >= 0 && connections[i].worker == number) {
             CHECK(herd_conn_opened(worker[number]) >= 0);
@@ -237,7 +306,8 @@ static int is_fatal(int error)
 static void run_turn(int number, int timeout_ms)
 {
     long long made = calls_made();
-    int code = herd_run_once(worker[number], timeout_ms);
+    int events, code = is_hosted(number) ? hosted_turn(timeout_ms, &events)
+                                         : herd_run_once(worker[number], timeout_ms);
     CHECK(calls_made() - made < turn_calls_most);
     if (code >= 0) {
         return;
@@ -251,9 +321,18 @@ static void run_turn(int number, int timeout_ms)
     CHECK_EQ(code, -script->error);
     disarm();
     if (of_wait) {
-        CHECK_CODE(herd_run_once(worker[number], 0), HERD_EPOISONED);
+        CHECK_CODE(is_hosted(number) ? hosted_turn(0, &events) : herd_run_once(worker[number], 0),
+                   HERD_EPOISONED);
     }
     make_worker_anew(number);
+}
+
+/* After a turn: the host's set reports nothing. */
+static int host_is_quiet(void)
+{
+    struct epoll_event ready;
+    run_turn(1, 0);
+    return epoll_wait(host_set, &ready, 1, 0) == 0;
 }
 
 /* Turns of all workers until `fd` has a byte to read. */
@@ -420,6 +499,16 @@ static void serve_clients(void)
     expect_byte(second, 'g');
     close(first);
     close(second);
+    if (way != itself) {
+        /* Nothing that nobody wants any more wakes the host. */
+        step = "turns of an idle host";
+        int is_quiet = 0;
+        for (int turn = 0; !is_quiet && turn < 200; turn++) {
+            run_turn(0, 0);
+            is_quiet = host_is_quiet();
+        }
+        CHECK(is_quiet);
+    }
     step = "turns after a tick of the guard";
     sleep_ms(2 * delay_ms);
     int64_t deadline = now_ms() + 5000;
@@ -450,6 +539,9 @@ static void whole_life(void)
     }
     STEP(herd_worker_create(herd, 0, &worker[0]));
     STEP(herd_worker_create(herd, 1, &worker[1]));
+    if (way != itself) {
+        host_worker();
+    }
     serve_clients();
     lose_a_worker();
     close_without_del();
@@ -462,6 +554,11 @@ static void whole_life(void)
     step = "herd_worker_destroy";
     CHECK_CODE(herd_worker_destroy(worker[1]), 0);
     CHECK_CODE(herd_worker_destroy(worker[0]), 0);
+    if (way != itself) {
+        struct epoll_event ready;
+        CHECK_EQ(epoll_wait(host_set, &ready, 1, 0), 0);
+        close(host_set);
+    }
     step = "herd_destroy";
     int hits = script->hits;
     CHECK_CODE(herd_destroy(herd), 0);
@@ -503,28 +600,31 @@ static int can_last(int error)
            error == EINTR || error == EAGAIN || error == ENOLCK;
 }
 
-static void all_faults(int is_slow)
+/* Where the others' connections wake a polled set the library refuses it. */
+static int is_possible(enum way wanted)
 {
-    disarm();
-    /* Some memory is made once in a process. */
-    CHECK_CODE(create(NULL), 0);
-    CHECK_CODE(herd_destroy(herd), 0);
-    whole_life();
-    memset(script->made, 0, sizeof script->made);
-    whole_life();
-    long long made[FAULT_CALLS];
-    memcpy(made, script->made, sizeof made);
+    return wanted != nested || (modes[mode] != HERD_MODE_EXCLUSIVE && modes[mode] != HERD_MODE_REUSEPORT);
+}
+
+/* A sample: about half of the calls, with one of their errors. */
+static void some_faults(const long long *made)
+{
     for (int call = 0; call < FAULT_CALLS; call++) {
-        int count = made[call] < 60 ? (int)made[call] : 60, errors = error_count(call);
-        if (!is_slow) {
-            if (count > 0 && (call + mode) % 2 == 0) {
-                int error = shim->calls[call].errnos[(call / 2 + mode) % errors];
-                round_with(call, error, (7 * mode + call) % count, 1);
-            }
-            continue;
+        if (made[call] > 0 && (call + mode) % 2 == 0) {
+            int error = shim->calls[call].errnos[(call / 2 + mode) % error_count(call)];
+            way = (enum way)((call / 2 + mode) % ways);
+            way = is_possible(way) ? way : itself;
+            round_with(call, error, (int)((7 * mode + call) % made[call]), 1);
         }
-        for (int before = 0; before < count; before++) {
-            for (int i = 0; i < errors; i++) {
+    }
+}
+
+static void all_faults(const long long *made)
+{
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        int count = made[call] < 60 ? (int)made[call] : 60, stride = way == itself ? 1 : 3;
+        for (int before = 0; before < count; before += stride) {
+            for (int i = 0; i < error_count(call); i++) {
                 int error = shim->calls[call].errnos[i];
                 round_with(call, error, before, 1);
                 if (before % 4 == 0 && can_last(error)) {
@@ -532,6 +632,33 @@ static void all_faults(int is_slow)
                 }
             }
         }
+    }
+}
+
+static void run_mode(int is_slow)
+{
+    for (int number = itself; number < (is_slow ? ways : attached); number++) {
+        way = (enum way)number;
+        if (!is_possible(way)) {
+            continue;
+        }
+        int64_t began_ms = now_ms();
+        disarm();
+        /* Some memory is made once in a process. */
+        CHECK_CODE(create(NULL), 0);
+        CHECK_CODE(herd_destroy(herd), 0);
+        whole_life();
+        memset(script->made, 0, sizeof script->made);
+        whole_life();
+        long long made[FAULT_CALLS];
+        memcpy(made, script->made, sizeof made);
+        if (is_slow) {
+            all_faults(made);
+        } else {
+            some_faults(made);
+        }
+        printf("%s, %s: %lld rounds, %d ms\n", mode_names[mode], is_slow ? way_names[way] : "some of each",
+               rounds, (int)(now_ms() - began_ms));
     }
 }
 
@@ -576,9 +703,7 @@ int main(int argc, char **argv)
     }
     first_use(slow != NULL);
     for (mode = 0; mode < mode_count; mode++) {
-        int64_t began_ms = now_ms();
-        all_faults(slow != NULL);
-        printf("%s: %lld rounds, %d ms\n", mode_names[mode], rounds, (int)(now_ms() - began_ms));
+        run_mode(slow != NULL);
     }
     unlink(herd_path);
     unlink(socket_path);

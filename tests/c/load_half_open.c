@@ -4,7 +4,7 @@
  * HERD_TEST_SLOW=1: more of them. */
 #include "load.h"
 
-enum { workers = 3, idle_ms = 300 };
+enum { workers = 3 };
 
 struct timed {
     struct herd_event event;
@@ -39,7 +39,7 @@ static void on_ready(struct herd_worker *worker, struct herd_event *event, uint3
         end_timed(worker, timed);
         return;
     }
-    CHECK_CODE(herd_timer_start(worker, &timed->timer, idle_ms), 0);
+    CHECK_CODE(herd_timer_start(worker, &timed->timer, (uint64_t)SHARED_GET(serve.shared->knob)), 0);
 }
 
 static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr *peer,
@@ -55,7 +55,7 @@ static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr 
     CHECK_CODE(herd_event_init(&timed->event, on_ready, timed), 0);
     CHECK_CODE(herd_timer_init(&timed->timer, on_idle, timed), 0);
     CHECK_CODE(herd_event_add(worker, &timed->event, fd, HERD_READ), 0);
-    CHECK_CODE(herd_timer_start(worker, &timed->timer, idle_ms), 0);
+    CHECK_CODE(herd_timer_start(worker, &timed->timer, (uint64_t)SHARED_GET(serve.shared->knob)), 0);
     ssize_t sent = send(fd, &greeting, 1, MSG_NOSIGNAL);
     (void)sent;
 }
@@ -75,6 +75,7 @@ static void half_open(uint32_t mode)
     int count = load_is_slow() ? 2000 : 60, vanished = 0, slot;
     config.mode = mode;
     serve_prepare(&config, workers);
+    SHARED_SET(serve.shared->knob, 300); /* how long a connection may be idle, in ms */
     CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);
     serve.address = address_of(serve.herd, new_listener(serve.herd, on_accept, NULL));
     for (int i = 0; i < workers; i++) {
@@ -97,6 +98,7 @@ static void half_open(uint32_t mode)
     WAIT_UNTIL(serve_total().connections_open == 0, 20000);
     printf("%s: %d vanished, gone after %d ms\n", load_mode_name(mode), vanished,
            (int)(now_ms() - began_ms));
+    SHARED_SET(serve.shared->knob, 60000);
     load_is_over();
     serve_end();
 }

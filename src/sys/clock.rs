@@ -11,6 +11,12 @@ pub fn now_us() -> u64 {
     now.tv_sec() as u64 * 1_000_000 + now.tv_nsec() as u64 / 1000
 }
 
+/// Does nothing for a millisecond, or until a signal comes.
+pub fn rest_a_millisecond() {
+    // SAFETY: no descriptors, so no memory.
+    unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
+}
+
 /// Milliseconds until `deadline_us` as epoll_wait(2) wants them: rounded up, so that the wait does
 /// not end before the deadline.
 pub fn timeout_until_ms(deadline_us: u64, now_us: u64) -> i32 {

@@ -2,7 +2,7 @@
  * not spin, serves what comes meanwhile, and has peace as soon as there is one (R12, R32). */
 #include "serve.h"
 
-enum { spell_ms = 300, turns_a_ms_most = 3 };
+enum { spell_ms = 150, turns_a_ms_most = 3 };
 
 static struct herd_worker *worker;
 static int ran;

@@ -607,11 +607,11 @@ static int is_possible(enum way wanted)
     return wanted != nested || (modes[mode] != HERD_MODE_EXCLUSIVE && modes[mode] != HERD_MODE_REUSEPORT);
 }
 
-/* A sample: a third of the calls, with one of their errors. */
+/* A sample: a quarter of the calls, with one of their errors. */
 static void some_faults(const long long *made)
 {
     for (int call = 0; call < FAULT_CALLS; call++) {
-        if (made[call] > 0 && (call + mode) % 3 == 0) {
+        if (made[call] > 0 && (call + mode) % 4 == 0) {
             int error = shim->calls[call].errnos[(call / 2 + mode) % error_count(call)];
             way = (enum way)((call / 2 + mode) % ways);
             way = is_possible(way) ? way : itself;

@@ -1,23 +1,11 @@
 /* herd_listen_systemd adds all listeners or none, whatever system call fails: then the same call works when it
  * is made again. */
-#include "preload.h"
+#include "inject.h"
 
 #include "activation.h"
-#include "faults.h"
 
 enum { passed = 2, places = 12 };
 
-static struct faults *shim;
-static struct fault_script *script;
-
-static void arm(int call, int error, int before)
-{
-    script->error = error;
-    script->before = before;
-    script->failing = 1;
-    script->hits = 0;
-    SHARED_SET(script->call, call);
-}
 
 /* Whether it failed. */
 static int round_with(int call, int error, int before)
@@ -25,9 +13,9 @@ static int round_with(int call, int error, int before)
     long blocks = shim->blocks;
     struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
     int fds = open_fds();
-    arm(call, error, before);
+    arm(call, error, before, 1);
     int code = herd_listen_systemd(herd, NULL, NULL, NULL);
-    SHARED_SET(script->call, FAULT_CALLS);
+    disarm();
     if (script->hits > 0) {
         if (code != -error) {
             fprintf(stderr, "%s, %s: %d\n", shim->calls[call].name, strerror(error), code);
@@ -53,9 +41,6 @@ static void activated(void)
     static const int calls[] = {FAULT_FCNTL_FLAGS, FAULT_FCNTL_DUP, FAULT_GETSOCKOPT,
                                 FAULT_GETSOCKNAME, FAULT_EPOLL_CREATE1, FAULT_EPOLL_ADD};
     int failed = 0;
-    script = (struct fault_script *)shared_memory(sizeof *script);
-    SHARED_SET(script->call, FAULT_CALLS);
-    shim->script = script;
     CHECK_CODE(herd_destroy(new_herd(HERD_MODE_MUTEX, 2)), 0);
     for (int i = 0; i < 6; i++) {
         const int *error = shim->calls[calls[i]].errnos;
@@ -73,9 +58,7 @@ int main(int argc, char **argv)
 {
     (void)argc;
     test_begin(50);
-    preload("preload_faults", argv);
-    shim = (struct faults *)dlsym(RTLD_DEFAULT, "faults");
-    CHECK(shim != NULL);
+    inject_begin(argv);
     if (strcmp(argv[0], "activated") == 0) {
         activated();
         test_exit(0);

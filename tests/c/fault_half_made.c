@@ -1,13 +1,9 @@
 /* A worker that cannot be made, since the second listener of its slot cannot listen, leaves the first one's
  * to the others: nobody who is sent there waits. */
-#include "preload.h"
-
-#include "faults.h"
+#include "inject.h"
 
 enum { clients = 24 };
 
-static struct faults *shim;
-static struct fault_script *script;
 static int greeted;
 
 static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr *peer,
@@ -21,25 +17,13 @@ static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr 
     CHECK(herd_conn_closed(worker) >= 0);
 }
 
-static void arm(int call, int error, int before, int failing)
-{
-    script->error = error;
-    script->before = before;
-    script->failing = failing;
-    SHARED_SET(script->call, call);
-}
-
 int main(int argc, char **argv)
 {
     struct herd_worker *whole, *half = NULL;
     int fds[clients];
     (void)argc;
     test_begin(50);
-    preload("preload_faults", argv);
-    shim = (struct faults *)dlsym(RTLD_DEFAULT, "faults");
-    CHECK(shim != NULL);
-    script = (struct fault_script *)shared_memory(sizeof *script);
-    shim->script = script;
+    inject_begin(argv);
     /* A program that steers would not send anybody to a slot without a worker. */
     arm(FAULT_BPF, EPERM, 0, 100);
     struct herd *herd = new_herd(HERD_MODE_REUSEPORT, 2);

@@ -4,9 +4,7 @@
  * when it is made again; a turn goes on, unless accept4 or the wait itself says that it cannot; every client
  * is served once; nothing is left behind. HERD_TEST_SLOW=1: all errors of all calls, and some for a while;
  * else a sample. */
-#include "preload.h"
-
-#include "faults.h"
+#include "inject.h"
 
 #include <sys/epoll.h>
 #include <sys/stat.h>
@@ -14,18 +12,11 @@
 enum { delay_ms = 2, workers = 2, slots = 3, connections_most = 16, turn_calls_most = 2000,
        wait_most_ms = 20000 };
 
-static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE_REUSEPORT,
-                                 HERD_MODE_HANDOFF, HERD_MODE_SHARED};
-static const char *const mode_names[] = {"exclusive", "mutex", "reuseport", "handoff", "shared"};
-enum { mode_count = sizeof modes / sizeof modes[0] };
-
 /* Who waits for worker 1: it does, or a loop of the host's, on the library's descriptors or on its set. */
 enum way { itself, attached, nested, ways };
 static const char *const way_names[] = {"itself", "attached", "nested"};
 
-static struct faults *shim;
-static struct fault_script *script;
-static int mode;
+static uint32_t mode;
 static enum way way;
 static int is_over;
 /* The fault strikes more than once: what is to be removed may stay. */
@@ -47,39 +38,12 @@ static char socket_path[64], herd_name[32], herd_path[96];
 
 /* --- The fault ------------------------------------------------------------------------------ */
 
-static void disarm(void)
-{
-    SHARED_SET(script->call, FAULT_CALLS);
-}
-
-/* The call after the first `before` ones fails, and `failing` in all. */
-static void arm(int call, int error, int before, int failing)
-{
-    disarm();
-    script->error = error;
-    script->before = before;
-    script->failing = failing;
-    is_lasting = failing > 1;
-    SHARED_SET(script->hits, 0);
-    SHARED_SET(script->call, call);
-}
-
 static void say_where(void)
 {
     if (!is_over && !check_in_child && script != NULL) {
-        fprintf(stderr, "mode %s, %s, %s, %d times failed: %s with %s\n", mode_names[mode],
-                way_names[way], step, script->hits, script->call < FAULT_CALLS ? shim->calls[script->call].name : "(past)",
-                strerror(script->error));
+        fprintf(stderr, "mode %s, %s, %s, %d times failed: %s with %s\n", mode_name(mode), way_names[way],
+                step, script->hits, armed_name(), strerror(script->error));
     }
-}
-
-static long long calls_made(void)
-{
-    long long sum = 0;
-    for (int call = 0; call < FAULT_CALLS; call++) {
-        sum += SHARED_GET(script->made[call]);
-    }
-    return sum;
 }
 
 /* What a call of the host's says when `call` fails with `error`. */
@@ -387,7 +351,7 @@ static void expect_service(int fd)
 static int create(const char *name)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    config.mode = modes[mode];
+    config.mode = mode;
     config.max_workers = slots;
     config.accept_delay_ms = delay_ms;
     config.name = name;
@@ -575,47 +539,32 @@ static void whole_life(void)
 
 /* --- All faults ------------------------------------------------------------------------------ */
 
-static int error_count(int call)
-{
-    int count = 0;
-    while (count < FAULT_ERRNOS_MAX && shim->calls[call].errnos[count] != 0) {
-        count++;
-    }
-    return count;
-}
-
 static long long rounds, hits_of[FAULT_CALLS];
 
 static void round_with(int call, int error, int before, int failing)
 {
+    is_lasting = failing > 1;
     arm(call, error, before, failing);
     whole_life();
     hits_of[call] += script->hits;
     rounds++;
 }
 
-/* What can last: a shortage, or signals that keep coming. */
-static int can_last(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC ||
-           error == EINTR || error == EAGAIN || error == ENOLCK;
-}
-
 /* Where the others' connections wake a polled set the library refuses it. */
 static int is_possible(enum way wanted)
 {
-    return wanted != nested || (modes[mode] != HERD_MODE_EXCLUSIVE && modes[mode] != HERD_MODE_REUSEPORT);
+    return wanted != nested || (mode != HERD_MODE_EXCLUSIVE && mode != HERD_MODE_REUSEPORT);
 }
 
 /* A sample: a quarter of the calls, with one of their errors. */
 static void some_faults(const long long *made)
 {
     for (int call = 0; call < FAULT_CALLS; call++) {
-        if (made[call] > 0 && (call + mode) % 4 == 0) {
-            int error = shim->calls[call].errnos[(call / 2 + mode) % error_count(call)];
-            way = (enum way)((call / 2 + mode) % ways);
+        if (made[call] > 0 && (call + (int)mode) % 4 == 0) {
+            int error = shim->calls[call].errnos[(call / 2 + (int)mode) % error_count(call)];
+            way = (enum way)((call / 2 + (int)mode) % ways);
             way = is_possible(way) ? way : itself;
-            round_with(call, error, (int)((7 * mode + call) % made[call]), 1);
+            round_with(call, error, (int)((7 * (int)mode + call) % made[call]), 1);
         }
     }
 }
@@ -658,7 +607,7 @@ static void run_mode(int is_slow)
         } else {
             some_faults(made);
         }
-        printf("%s, %s: %lld rounds, %d ms\n", mode_names[mode], is_slow ? way_names[way] : "some of each",
+        printf("%s, %s: %lld rounds, %d ms\n", mode_name(mode), is_slow ? way_names[way] : "some of each",
                rounds, (int)(now_ms() - began_ms));
     }
 }
@@ -689,12 +638,7 @@ int main(int argc, char **argv)
     (void)argc;
     const char *slow = getenv("HERD_TEST_SLOW");
     test_begin(slow != NULL ? 3580 : 55);
-    preload("preload_faults", argv);
-    shim = (struct faults *)dlsym(RTLD_DEFAULT, "faults");
-    CHECK(shim != NULL);
-    script = (struct fault_script *)shared_memory(sizeof *script);
-    disarm();
-    shim->script = script;
+    inject_begin(argv);
     atexit(say_where);
     snprintf(herd_name, sizeof herd_name, "faults-%d", (int)getpid());
     snprintf(herd_path, sizeof herd_path, "/dev/shm/herd-%u-%s", (unsigned)geteuid(), herd_name);
@@ -703,7 +647,8 @@ int main(int argc, char **argv)
         connections[i].fd = -1;
     }
     first_use(slow != NULL);
-    for (mode = 0; mode < mode_count; mode++) {
+    for (int i = 0; i < mode_count; i++) {
+        mode = all_modes[i];
         run_mode(slow != NULL);
     }
     unlink(herd_path);

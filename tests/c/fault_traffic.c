@@ -3,10 +3,9 @@
  * whatever error of its man page, in every mode: no worker ends, every connection is answered, none is
  * answered twice, descriptors and memory are what they were, and nobody spins. HERD_TEST_SLOW=1: all errors
  * of all calls, and some for a while; else a sample. */
-#include "preload.h"
 #include "serve.h"
 
-#include "faults.h"
+#include "inject.h"
 
 enum {
     delay_ms = 10,
@@ -19,53 +18,23 @@ enum {
     idle_calls_a_ms_most = 40
 };
 
-static const uint32_t modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE_REUSEPORT,
-                                 HERD_MODE_HANDOFF, HERD_MODE_SHARED};
-static const char *const mode_names[] = {"exclusive", "mutex", "reuseport", "handoff", "shared"};
-enum { mode_count = sizeof modes / sizeof modes[0] };
-
-static struct faults *shim;
-static struct fault_script *script;
-static int mode, is_over;
+static uint32_t mode;
+static int is_over;
 static const char *addresses[2];
 
 /* --- The fault ------------------------------------------------------------------------------- */
 
-static void disarm(void)
-{
-    SHARED_SET(script->call, FAULT_CALLS);
-}
-
-static void arm(int call, int error, int before, int failing)
-{
-    disarm();
-    script->error = error;
-    script->before = before;
-    script->failing = failing;
-    SHARED_SET(script->hits, 0);
-    SHARED_SET(script->call, call);
-}
-
 static void say_where(void)
 {
-    if (!is_over && script != NULL && script->call < FAULT_CALLS) {
-        fprintf(stderr, "pid %d, mode %s, %d times failed: %s with %s\n", (int)getpid(), mode_names[mode],
-                script->hits, shim->calls[script->call].name, strerror(script->error));
+    if (!is_over && script->call < FAULT_CALLS) {
+        fprintf(stderr, "pid %d, mode %s, %d times failed: %s with %s\n", (int)getpid(), mode_name(mode),
+                script->hits, armed_name(), strerror(script->error));
     }
 }
 
 static int is_armed_for(int call)
 {
     return SHARED_GET(script->call) == call && SHARED_GET(script->hits) > 0;
-}
-
-static long long calls_made(void)
-{
-    long long sum = 0;
-    for (int call = 0; call < FAULT_CALLS; call++) {
-        sum += SHARED_GET(script->made[call]);
-    }
-    return sum;
 }
 
 /* --- The server ------------------------------------------------------------------------------ */
@@ -174,7 +143,7 @@ __attribute__((noreturn)) static void run(int slot)
 static void start(void)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    config.mode = modes[mode];
+    config.mode = mode;
     config.accept_delay_ms = delay_ms;
     serve_prepare(&config, workers);
     CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);
@@ -286,12 +255,6 @@ static void round_with(int call, int error, int before, int failing)
     rounds++;
 }
 
-static int can_last(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC ||
-           error == EINTR || error == ENOLCK;
-}
-
 static void all_faults(int is_slow)
 {
     start();
@@ -304,20 +267,17 @@ static void all_faults(int is_slow)
     long long made[FAULT_CALLS];
     memcpy(made, script->made, sizeof made);
     for (int call = 0; call < FAULT_CALLS; call++) {
-        int count = made[call] < 30 ? (int)made[call] : 30, errors = 0;
-        while (errors < FAULT_ERRNOS_MAX && shim->calls[call].errnos[errors] != 0) {
-            errors++;
-        }
+        int count = made[call] < 30 ? (int)made[call] : 30, errors = error_count(call);
         for (int i = 0; count > 0 && i < errors; i++) {
             int error = shim->calls[call].errnos[i];
-            int is_sampled = (i + call + mode) % errors == 0;
+            int is_sampled = (i + call + (int)mode) % errors == 0;
             if (!is_slow && is_sampled) {
-                round_with(call, error, (5 * mode + call) % count, 1);
+                round_with(call, error, (5 * (int)mode + call) % count, 1);
             }
             for (int before = 0; is_slow && before < count; before++) {
                 round_with(call, error, before, 1);
             }
-            if (can_last(error) && (is_slow || (i + call + mode) % mode_count == 0)) {
+            if (can_last(error) && (is_slow || (i + call + (int)mode) % mode_count == 0)) {
                 round_with(call, error, 0, is_slow ? 100 : 20);
             }
         }
@@ -330,17 +290,13 @@ int main(int argc, char **argv)
     (void)argc;
     const char *slow = getenv("HERD_TEST_SLOW");
     test_begin(slow != NULL ? 1780 : 58);
-    preload("preload_faults", argv);
-    shim = (struct faults *)dlsym(RTLD_DEFAULT, "faults");
-    CHECK(shim != NULL);
-    script = (struct fault_script *)shared_memory(sizeof *script);
-    disarm();
-    shim->script = script;
-    for (mode = 0; mode < mode_count; mode++) {
+    inject_begin(argv);
+    for (int i = 0; i < mode_count; i++) {
+        mode = all_modes[i];
         int64_t began_ms = now_ms();
         longest_us = 0;
         all_faults(slow != NULL);
-        printf("%s: %lld rounds, %d ms, the longest wait %d ms\n", mode_names[mode], rounds,
+        printf("%s: %lld rounds, %d ms, the longest wait %d ms\n", mode_name(mode), rounds,
                (int)(now_ms() - began_ms), (int)(longest_us / 1000));
     }
     is_over = 1;

@@ -7,46 +7,28 @@
 
 #include "serve.h"
 
-static const uint32_t load_modes[] = {HERD_MODE_EXCLUSIVE, HERD_MODE_MUTEX, HERD_MODE_REUSEPORT,
-                                      HERD_MODE_HANDOFF, HERD_MODE_SHARED};
-enum { load_mode_count = sizeof load_modes / sizeof load_modes[0] };
+#include "modes.h"
 
 CHECK_HELPER int load_is_slow(void)
 {
     return getenv("HERD_TEST_SLOW") != NULL;
 }
 
-CHECK_HELPER const char *load_mode_name(uint32_t mode)
-{
-    switch (mode) {
-    case HERD_MODE_EXCLUSIVE:
-        return "exclusive";
-    case HERD_MODE_MUTEX:
-        return "mutex";
-    case HERD_MODE_REUSEPORT:
-        return "reuseport";
-    case HERD_MODE_HANDOFF:
-        return "handoff";
-    default:
-        return "shared";
-    }
-}
-
 CHECK_HELPER void load_in_all_modes(void (*scenario)(uint32_t mode))
 {
-    pid_t pids[load_mode_count];
+    pid_t pids[mode_count];
     int failed = 0;
-    for (int i = 0; i < load_mode_count; i++) {
+    for (int i = 0; i < mode_count; i++) {
         pids[i] = test_fork();
         if (pids[i] == 0) {
-            scenario(load_modes[i]);
+            scenario(all_modes[i]);
             test_exit(0);
         }
     }
-    for (int i = 0; i < load_mode_count; i++) {
+    for (int i = 0; i < mode_count; i++) {
         int code = test_join(pids[i]);
         if (code != 0) {
-            fprintf(stderr, "mode %s: exit code %d\n", load_mode_name(load_modes[i]), code);
+            fprintf(stderr, "mode %s: exit code %d\n", mode_name(all_modes[i]), code);
             failed = 1;
         }
     }

@@ -33,7 +33,7 @@ static void at_the_limit(uint32_t mode)
     struct herd_stats after = serve_total();
     int took_ms = (int)(now_ms() - began_ms);
     int turns = (int)(after.turns - before.turns), backoffs = (int)(after.backoffs - before.backoffs);
-    printf("%s: %d turns and %d failing accepts in %d ms\n", load_mode_name(mode), turns, backoffs,
+    printf("%s: %d turns and %d failing accepts in %d ms\n", mode_name(mode), turns, backoffs,
            took_ms);
     CHECK_EQ(after.accepted, before.accepted);
     CHECK(backoffs > 0);
@@ -47,7 +47,7 @@ static void at_the_limit(uint32_t mode)
         serve_echo(fds[i]);
         close(fds[i]);
     }
-    printf("%s: all served %d ms later\n", load_mode_name(mode), (int)(now_ms() - room_ms));
+    printf("%s: all served %d ms later\n", mode_name(mode), (int)(now_ms() - room_ms));
     load_is_over();
     serve_end();
 }

@@ -60,7 +60,7 @@ static void flood(uint32_t mode)
             }
         }
     }
-    printf("%s: %d served in %d ms\n", load_mode_name(mode), count, (int)(now_ms() - began_ms));
+    printf("%s: %d served in %d ms\n", mode_name(mode), count, (int)(now_ms() - began_ms));
     free(clients);
     load_is_over();
     serve_end();

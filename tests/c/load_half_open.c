@@ -96,7 +96,7 @@ static void half_open(uint32_t mode)
         close(half_closed);
     }
     WAIT_UNTIL(serve_total().connections_open == 0, 20000);
-    printf("%s: %d vanished, gone after %d ms\n", load_mode_name(mode), vanished,
+    printf("%s: %d vanished, gone after %d ms\n", mode_name(mode), vanished,
            (int)(now_ms() - began_ms));
     SHARED_SET(serve.shared->knob, 60000);
     load_is_over();

@@ -70,7 +70,7 @@ static void resets(uint32_t mode)
         }
     }
     load_is_over();
-    printf("%s: %d accepted\n", load_mode_name(mode), (int)serve_total().accepted);
+    printf("%s: %d accepted\n", mode_name(mode), (int)serve_total().accepted);
     CHECK_EQ(serve_total().backoffs, 0);
     serve_end();
 }

@@ -32,7 +32,7 @@ static void slow_ones(uint32_t mode)
     turns = serve_total().turns - turns;
     int64_t took_ms = now_ms() - began_ms;
     printf("%s: %d turns for %d bytes and %d quick clients, the slowest of these %d ms\n",
-           load_mode_name(mode), (int)turns, bytes * slow_clients, quick, (int)longest_ms);
+           mode_name(mode), (int)turns, bytes * slow_clients, quick, (int)longest_ms);
     CHECK(turns < (uint64_t)(2 * bytes * slow_clients + 20 * quick + took_ms));
     for (int i = 0; i < slow_clients; i++) {
         char answer[1024];

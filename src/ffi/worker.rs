@@ -92,7 +92,7 @@ pub extern "C" fn herd_worker_state(worker: *mut herd_worker) -> c_int {
 /// HERD_EREAPED, HERD_EPOISONED: the worker cannot be used, see there; HERD_EHOSTLOOP: a loop of the
 /// host's waits for it; HERD_EINTERNAL; -EBADF, -EINVAL, -ENOTSOCK, -EOPNOTSUPP: accept4(2) says that
 /// a listener cannot be used: the log names it, this worker leaves it out from now on, and everything
-/// else goes on; -EBADF, -EFAULT, -EINVAL of epoll_wait(2): the host has closed the worker's epoll set, and
+/// else goes on; -EBADF, -EINVAL of epoll_wait(2): the host has closed the worker's epoll set, and
 /// HERD_EPOISONED is the answer from then on. No other system call that fails ends a turn: the log names
 /// it, and where accepting needs it, the worker leaves that to others for accept_delay_ms. Thread: the
 /// worker's own. nginx: ngx_process_events_and_timers. Since 0.1.

@@ -40,9 +40,11 @@ static char socket_path[64], herd_name[32], herd_path[96];
 
 static void say_where(void)
 {
-    if (!is_over && !check_in_child && script != NULL) {
+    if (!is_over && !check_in_child) {
         fprintf(stderr, "mode %s, %s, %s, %d times failed: %s with %s\n", mode_name(mode), way_names[way],
                 step, script->hits, armed_name(), strerror(script->error));
+        unlink(herd_path);
+        unlink(socket_path);
     }
 }
 

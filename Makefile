@@ -13,7 +13,6 @@ CFLAGS     ?= -O2 -g
 CXXFLAGS   ?= -O2 -g
 CARGO      ?= cargo
 OBJCOPY    ?= objcopy
-NM         ?= nm
 PKG_CONFIG ?= pkg-config
 INSTALL    ?= install
 BUILD       = build
@@ -44,18 +43,27 @@ lib: $(LIBS)
 # driver's to add, as it does: libgcc_s by default, libgcc_eh with -static, where there is no libgcc_s.
 $(BUILD)/native-static-libs: $(SOURCES)
 	@mkdir -p $(BUILD)
-	$(CARGO) rustc --release --locked --lib --target-dir $(TARGET_DIR) --crate-type cdylib,staticlib \
+	$(CARGO) rustc --release --locked --lib --target-dir $(TARGET_DIR) --crate-type staticlib \
 		-- --print native-static-libs=$(RELEASE)/native-static-libs
 	sed 's/-lgcc_s *//' $(RELEASE)/native-static-libs >$@
 
-$(BUILD)/$(REAL): $(BUILD)/native-static-libs
-	$(INSTALL) -m 755 $(RELEASE)/libherd.so $@
+# The calls that C programs may use.
+$(BUILD)/exports: libherd.map
+	@mkdir -p $(BUILD)
+	sed -n 's/^ *\(herd_[a-z0-9_]*\);$$/\1/p' $< >$@
+
+# Linked here from Rust's archive, for the symbols' versions: a cdylib is linked with a version script of
+# rustc's own, beside which GNU ld takes no other. Undefined (-u) so that they are taken from the archive.
+# nodelete: Rust's standard library may leave a destructor to be called when a thread that called us ends
+# (pthread_key_create(3), in std::thread::current), which after dlclose(3) is a SIGSEGV; and the page of
+# src/sys/fork.rs, which is never unmapped, would be left behind each time.
+$(BUILD)/$(REAL): $(BUILD)/native-static-libs $(BUILD)/exports
+	$(CC) $(CFLAGS) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,--version-script=libherd.map \
+		-Wl,--no-undefined-version -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete \
+		$$(sed 's/^/-Wl,-u,/' $(BUILD)/exports) $(RELEASE)/libherd.a $(LDFLAGS) -Wl,--as-needed \
+		$$(cat $(BUILD)/native-static-libs)
 	ln -sf $(REAL) $(BUILD)/$(SONAME)
 	ln -sf $(SONAME) $(BUILD)/libherd.so
-
-# The calls that C programs may use, from the shared library.
-$(BUILD)/exports: $(BUILD)/$(REAL)
-	$(NM) -D --defined-only --format=posix $< | cut -d ' ' -f 1 >$@
 
 # Rust's own archive shows the standard library's symbols to the program: two Rust libraries in one
 # program would clash. So link what our exports need into one object and hide everything else in it.
@@ -213,6 +221,16 @@ test-tools:
 		fi; \
 		is_there $$command || echo "test-tools: no $$command (package $$package): its tests are skipped"; \
 	done
+
+# --- The binary interface: docs/stability.md --------------------------------------------------
+
+.PHONY: abi-golden abi-check
+abi-golden: lib ## write tests/abi/*.golden anew, after a change that docs/stability.md allows
+	UPDATE=1 HERD_BUILD=$(abspath $(BUILD)) CC='$(CC)' sh tests/sh/exports.sh
+	UPDATE=1 HERD_BUILD=$(abspath $(BUILD)) CC='$(CC)' sh tests/sh/layout.sh
+
+abi-check: lib ## compare with the last release (the last tag, or BASE=COMMIT): does what was built for it still run?
+	HERD_BUILD=$(abspath $(BUILD)) CC='$(CC)' BASE='$(BASE)' sh tests/abi/check.sh
 
 # --- The benchmarks --------------------------------------------------------------------------
 

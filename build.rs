@@ -1,5 +1,5 @@
-//! Gives the shared library its SONAME, which rustc does not, and with the feature `header`
-//! writes include/herd.h from the sources.
+//! Gives the shared library that cargo makes its SONAME, which rustc does not, and with the feature
+//! `header` writes include/herd.h from the sources.
 
 /// The number in `libherd.so.N`: raised when a program built against an older header would break.
 const ABI: u32 = 0;
@@ -7,6 +7,8 @@ const ABI: u32 = 0;
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libherd.so.{ABI}");
+    // Why: see the Makefile, which links the library that is installed, with symbol versions.
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
     #[cfg(feature = "header")]
     header::write();
 }

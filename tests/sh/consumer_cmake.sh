@@ -64,25 +64,44 @@ ln -s usr/lib "$tmp/merged/lib"
 cmake -S "$tmp/source" -B "$tmp/link" -Dherd_DIR="$tmp/merged/lib/cmake/herd" >"$tmp/log"
 cmake --build "$tmp/link" >"$tmp/log" 2>&1 || { cat "$tmp/log"; exit 1; }
 
-# wants CODE ARGUMENTS-OF-FIND_PACKAGE: whether a project that says so is configured.
-wants() {
-    printf 'cmake_minimum_required(VERSION 3.19)\nproject(wants C)\nfind_package(herd %s REQUIRED)\n' "$2" \
-        >"$tmp/empty/CMakeLists.txt"
+# configures TEXT: whether a project that says so is configured. find WORD ARGUMENTS-OF-FIND_PACKAGE: whether
+# herd is then as WORD says (a function has a scope of its own); many in one project, since each project
+# looks at the compiler first.
+configures() {
+    printf 'cmake_minimum_required(VERSION 3.19)\nproject(wants C)\n%s\n' "$1" >"$tmp/empty/CMakeLists.txt"
     rm -rf "$tmp/out"
-    code=0
     cmake -S "$tmp/empty" -B "$tmp/out" -Dherd_DIR="$tmp/merged/usr/lib/cmake/herd" \
-        -DCMAKE_C_COMPILER_WORKS=1 >"$tmp/log" 2>&1 || code=1
-    test "$code" = "$1" || { echo "find_package(herd $2)"; cat "$tmp/log"; exit 1; }
+        -DCMAKE_C_COMPILER_WORKS=1 >"$tmp/log" 2>&1
 }
+find='function(find wanted)
+    set(herd_DIR "$ENV{HERD_CMAKE_DIR}" CACHE PATH "" FORCE) # which one that did not fit has unset
+    find_package(herd ${ARGN})
+    if(herd_FOUND)
+        set(found FOUND)
+    else()
+        set(found REFUSED)
+    endif()
+    message(STATUS "judged (${ARGN}): ${found}")
+    if(NOT found STREQUAL wanted)
+        message(SEND_ERROR "find_package(herd ${ARGN}): not ${wanted}")
+    endif()
+endfunction()'
+export HERD_CMAKE_DIR="$tmp/merged/usr/lib/cmake/herd"
 case $version in 0.1.*) ;; *) echo "the versions below fit 0.1"; exit 1 ;; esac
 for good in '' 0 0.1 0.1.0 "$version EXACT" 0.1...0.2 0.0...1 0.1...0.1.99 '0.0.1...<0.2' 'OPTIONAL_COMPONENTS no-such'; do
-    wants 0 "$good"
+    find="$find
+find(FOUND $good)"
 done
 for bad in 0.0 0.0.9 0.2 0.1.99 1 1.0 2.1 '0.1.99 EXACT' '0.1.99...0.2' '0.0...<0.1' '0.0.1...0.0.9' 'COMPONENTS no-such'; do
-    wants 1 "$bad"
+    find="$find
+find(REFUSED $bad)"
 done
+configures "$find" || { cat "$tmp/log"; exit 1; }
+test "$(grep -c '^-- judged' "$tmp/log")" = 22
+configures 'find_package(herd 0.1 REQUIRED)' || { cat "$tmp/log"; exit 1; }
+if configures 'find_package(herd 0.2 REQUIRED)'; then echo 'is content with a herd 0.2'; exit 1; fi
 
 # Files that were not moved together are told apart.
 mv "$tmp/merged/usr/include/herd.h" "$tmp/merged/usr/herd.h"
-wants 1 0.1
+if configures 'find_package(herd 0.1 REQUIRED)'; then echo 'finds herd without its header'; exit 1; fi
 grep -q 'herd.h is missing' "$tmp/log"

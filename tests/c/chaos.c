@@ -264,7 +264,7 @@ static void run(const struct right_case *c, int seconds, uint32_t *seed)
 
 int main(void)
 {
-    int seconds = right_is_slow() ? 60 : 10;
+    int seconds = test_is_slow() ? 60 : 10;
     test_begin(280);
     uint32_t seed = right_seed();
     accepted_us = (int64_t *)shared_memory(65536 * sizeof *accepted_us);

@@ -97,6 +97,13 @@ CHECK_HELPER void test_begin(unsigned seconds)
     alarm(seconds);
 }
 
+/* Whether the longer run was asked for (make check-slow). */
+CHECK_HELPER int test_is_slow(void)
+{
+    const char *slow = getenv("HERD_TEST_SLOW");
+    return slow != NULL && strcmp(slow, "1") == 0;
+}
+
 /* --- Checks ------------------------------------------------------------------------------ */
 
 #define CHECK(condition)                                                                        \

@@ -67,7 +67,7 @@ int main(void)
 {
     uint32_t seed = right_seed();
     test_begin(110);
-    int rounds = right_is_slow() ? 1000 : 150;
+    int rounds = test_is_slow() ? 1000 : 150;
     run(acceptor, rounds, &seed);
     run(HERD_ANY_SLOT, rounds, &seed);
     test_exit(0);

@@ -36,13 +36,6 @@ CHECK_HELPER struct herd_config right_config(const struct right_case *c, uint32_
     return config;
 }
 
-/* Whether the longer run was asked for. */
-CHECK_HELPER int right_is_slow(void)
-{
-    const char *slow = getenv("HERD_TEST_SLOW");
-    return slow != NULL && strcmp(slow, "1") == 0;
-}
-
 /* A number below `bound`, from a seed that the caller keeps (xorshift). */
 CHECK_HELPER uint32_t right_random(uint32_t *seed, uint32_t bound)
 {

@@ -89,7 +89,7 @@ int main(void)
 {
     test_begin(115);
     uint32_t seed = right_seed();
-    int rounds = right_is_slow() ? 200 : 60;
+    int rounds = test_is_slow() ? 200 : 60;
     struct trickle *trickle = (struct trickle *)shared_memory(sizeof *trickle);
     for (int i = 0; i < right_case_count; i++) {
         survive(&right_cases[i], rounds, &seed, trickle);

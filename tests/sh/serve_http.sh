@@ -1,6 +1,6 @@
 #!/bin/sh
-# The example servers speak HTTP/1.1 as they say, and start, drain, stop and survive deaths, in each
-# mode, hello_prefork with processes and with threads. timeout: 200
+# The example servers speak HTTP/1.1 as they say, and start, drain, stop and survive deaths, hello_prefork
+# with processes and with threads. HERD_TEST_SLOW=1: in each mode. timeout: 200
 . "$(dirname "$0")/lib/serve.sh"
 need curl
 ${CC:-cc} -O2 -std=c99 -Wall -Wextra -Wpedantic -Werror "$root/tests/sh/lib/raw_client.c" -o "$tmp/raw_client"
@@ -115,8 +115,16 @@ killed_master() {
     orphans=
 }
 
+more_servers=
+test "${HERD_TEST_SLOW:-}" != 1 || more_servers='hello_prefork --mode shared
+hello_prefork --mode shared --threads
+host_epoll --mode mutex
+host_epoll --mode handoff
+host_libuv --mode mutex
+host_libuv --mode exclusive'
 left_out=
 while read -r server_program options; do
+    test -n "$server_program" || continue
     label="$server_program $options"
     if ! test -x "$examples/$server_program"; then left_out="$server_program is not built"; continue; fi
     start $server_program --listen 127.0.0.1:0 --workers 2 $options
@@ -130,19 +138,14 @@ while read -r server_program options; do
     killed_master
 done <<SERVERS
 hello_prefork --mode mutex
-hello_prefork --mode shared
 hello_prefork --mode exclusive
 hello_prefork --mode handoff
 hello_prefork --mode mutex --threads
-hello_prefork --mode shared --threads
-host_epoll --mode mutex
 host_epoll --mode exclusive
-host_epoll --mode handoff
-host_libuv --mode mutex
-host_libuv --mode exclusive
 host_libuv --mode reuseport
 host_libev --mode mutex
 host_libevent --mode mutex
+$more_servers
 SERVERS
 
 # Bad options: one line that says what is wrong, and a code of their own.

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The example servers serve wrk, ab and curl without one failed request, with 1 to 64 workers, in each
-# mode. timeout: 240
+# mode. HERD_TEST_SLOW=1: each mode with each number of workers. timeout: 240
 . "$(dirname "$0")/lib/serve.sh"
 need curl wrk ab
 
@@ -29,16 +29,28 @@ serves() {
     stop TERM
 }
 
-for count in 1 2 4 16 64; do
-    serves hello_prefork "$count" mutex spread
-    serves hello_prefork "$count" shared pack
-    serves hello_prefork "$count" exclusive spread
-    serves hello_prefork "$count" reuseport spread
-    serves hello_prefork "$count" handoff spread
-done
+in_each_mode() {
+    serves hello_prefork "$1" mutex spread
+    serves hello_prefork "$1" shared pack
+    serves hello_prefork "$1" exclusive spread
+    serves hello_prefork "$1" reuseport spread
+    serves hello_prefork "$1" handoff spread
+}
+if test "${HERD_TEST_SLOW:-}" = 1; then
+    for count in 1 2 4 16 64; do in_each_mode "$count"; done
+    hosts='host_epoll,4,exclusive host_epoll,16,mutex host_libuv,4,exclusive host_libuv,16,mutex host_libev,4,mutex
+        host_libevent,4,mutex'
+else
+    in_each_mode 4
+    serves hello_prefork 1 exclusive spread
+    serves hello_prefork 1 handoff spread
+    serves hello_prefork 64 mutex spread
+    serves hello_prefork 64 reuseport spread
+    hosts='host_epoll,16,mutex host_libuv,4,exclusive host_libev,4,mutex host_libevent,4,mutex'
+fi
 left_out=
-for host in 'host_epoll 4 exclusive' 'host_epoll 16 mutex' 'host_libuv 4 exclusive' 'host_libuv 16 mutex' \
-    'host_libev 4 mutex' 'host_libevent 4 mutex'; do
+for host in $hosts; do
+    host=$(echo "$host" | tr , ' ')
     if test -x "$examples/${host%% *}"; then serves $host spread; else left_out="${host%% *} is not built"; fi
 done
 test -z "$left_out" || { echo "$left_out"; exit 77; }

@@ -116,7 +116,8 @@ killed_master() {
 }
 
 more_servers=
-test "${HERD_TEST_SLOW:-}" != 1 || more_servers='hello_prefork --mode shared
+test "${HERD_TEST_SLOW:-}" != 1 || more_servers='hello_prefork --mode mutex
+hello_prefork --mode shared
 hello_prefork --mode shared --threads
 host_epoll --mode mutex
 host_epoll --mode handoff
@@ -137,7 +138,6 @@ while read -r server_program options; do
     killed_worker
     killed_master
 done <<SERVERS
-hello_prefork --mode mutex
 hello_prefork --mode exclusive
 hello_prefork --mode handoff
 hello_prefork --mode mutex --threads

@@ -44,9 +44,15 @@ libraries() {
 }
 libraries "$work/base" then
 libraries . now
-# One that had no version is found in any.
+# A symbol that had no version then is found with any.
 awk 'NR == FNR { now[$1]; sub(/@.*/, ""); now[$1]; next } !($1 in now) { print "gone: " $1; gone = 1 } END { exit gone }' \
     "$work/now.symbols" "$work/then.symbols" || broken "the exported symbols, as above"
+# What was released is complete: a program that needs the new symbol would start on a library without it.
+awk '{ node = $1; sub(/^[^@]*@*/, "", node) }
+    NR == FNR { then[$1]; nodes[node]; next }
+    node != "" && node in nodes && !($1 in then) { print "added to a released version: " $1; added = 1 }
+    END { exit added }' "$work/then.symbols" "$work/now.symbols" >"$work/added" ||
+    if test -z "${BASE:-}"; then cat "$work/added"; broken "the exported symbols, as above"; fi
 
 if command -v abidiff >/dev/null; then
     abidiff --no-added-syms --suppressions "$here/abidiff.suppr" "$work/then-build/libherd.so" \

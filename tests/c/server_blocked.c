@@ -20,7 +20,9 @@ static int connect_to_each(int *fds, int *at_slot, pid_t *pids)
         fds[count++] = fd;
         missing -= at_slot[slot] < 0;
         at_slot[slot] = fd;
-        sleep_ms(1); /* at a faster pace the loads may differ more (src/accept/balance.rs) */
+        /* At a faster pace the loads may differ more (src/accept/balance.rs); and a machine that is so busy that
+         * a worker has none by now may need a while to run it. */
+        sleep_ms(count < 2 * workers ? 1 : 50);
     }
     return count;
 }

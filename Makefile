@@ -58,7 +58,7 @@ $(BUILD)/exports: libherd.map
 # (pthread_key_create(3), in std::thread::current), which after dlclose(3) is a SIGSEGV; and the page of
 # src/sys/fork.rs, which is never unmapped, would be left behind each time.
 $(BUILD)/$(REAL): $(BUILD)/native-static-libs $(BUILD)/exports
-	$(CC) $(CFLAGS) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,--version-script=libherd.map \
+	$(CC) -shared -o $@ -Wl,-soname,$(SONAME) -Wl,--version-script=libherd.map \
 		-Wl,--no-undefined-version -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -Wl,-z,nodelete \
 		$$(sed 's/^/-Wl,-u,/' $(BUILD)/exports) $(RELEASE)/libherd.a $(LDFLAGS) -Wl,--as-needed \
 		$$(cat $(BUILD)/native-static-libs)

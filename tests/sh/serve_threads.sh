@@ -1,6 +1,7 @@
 #!/bin/sh
 # threads, with one process and with several, serves HTTP/1.1 without one failed request, drains and
-# stops, and goes on when one of its processes is killed. timeout: 120
+# stops, and goes on when one of its processes is killed. HERD_TEST_SLOW=1: each mode in each shape.
+# timeout: 120
 . "$(dirname "$0")/lib/serve.sh"
 need curl wrk
 ${CC:-cc} -O2 -std=c99 -Wall -Wextra -Wpedantic -Werror "$root/tests/sh/lib/raw_client.c" -o "$tmp/raw_client"
@@ -66,18 +67,22 @@ killed_process() {
     stop TERM
 }
 
-for mode in exclusive mutex; do
-    for shape in '--workers 4' '--workers 2 --processes 2'; do
-        options="--mode $mode $shape"
-        label=$options
-        start threads --listen 127.0.0.1:0 $options
-        http
-        stop TERM
-        drain
-        stop_at_once
-        case $shape in *processes*) killed_process ;; esac
-    done
-done
+lives() {
+    options="--mode $*"
+    label=$options
+    start threads --listen 127.0.0.1:0 $options
+    http
+    stop TERM
+    drain
+    stop_at_once
+    case $options in *processes*) killed_process ;; esac
+}
+lives exclusive --workers 4
+lives mutex --workers 2 --processes 2
+if test "${HERD_TEST_SLOW:-}" = 1; then
+    lives mutex --workers 4
+    lives exclusive --workers 2 --processes 2
+fi
 
 refuses() {
     expected=$1

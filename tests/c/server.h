@@ -205,6 +205,23 @@ CHECK_HELPER int server_is_blocked(pid_t pid)
     return blocked;
 }
 
+/* Whether all threads of a worker's process have stopped: its first one may have done so before another one, which
+ * then still accepts (proc(5): /proc/TID/stat has the state of that thread). */
+CHECK_HELPER int server_is_stopped(pid_t pid)
+{
+    char path[64];
+    int stopped = 1;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *tasks = opendir(path);
+    CHECK(tasks != NULL);
+    struct dirent *task;
+    while (stopped && (task = readdir(tasks)) != NULL) {
+        stopped = task->d_name[0] == '.' || process_state((pid_t)atoi(task->d_name)) == 'T';
+    }
+    closedir(tasks);
+    return stopped;
+}
+
 /* Sleeps of the workers so far, once they have nothing more to do. */
 CHECK_HELPER long long server_settled_sleeps(void)
 {

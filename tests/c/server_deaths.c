@@ -39,7 +39,7 @@ static int64_t stopped(void)
             if (place != alone) {
                 gone[count++] = server.pids[place];
                 CHECK_EQ(kill(server.pids[place], SIGSTOP), 0);
-                WAIT_UNTIL(process_state(server.pids[place]) == 'T', 10000);
+                WAIT_UNTIL(server_is_stopped(server.pids[place]), 10000);
             }
         }
         ask_without(gone, &worst_us);

@@ -1138,13 +1138,12 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
  * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
  * errno values from memfd_create(2), fallocate(2), mmap(2), eventfd(2) and timerfd_create(2), and
- * with a name from open(2) of its file: -EPERM, -ELOOP: it is not this user's. Keeps max_workers + 3
- * descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more with a name, another with the
- * second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are steered
- * (`herd_is_steered`). Any thread. Since 0.1.
+ * with a name from open(2) of its file: -EPERM, -ELOOP: it is not this user's. Keeps
+ * max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more with the
+ * second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
+ * steered (`herd_is_steered`). Any thread. Since 0.1.
  */
-int herd_create(const struct herd_config *config,
-                struct herd **herd);
+int herd_create(const struct herd_config *config, struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of

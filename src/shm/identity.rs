@@ -18,7 +18,8 @@ const LAYOUT: u32 = 1;
 
 const MAGIC: u64 = u64::from_ne_bytes(*b"libherd\n");
 
-/// Plain numbers: written before anybody else can see the region, and never again.
+/// Plain numbers: written before anybody else can see the region, and never again. Without gaps: what is
+/// between the members of a struct is copied along, and would show what this process had there before.
 #[repr(C, align(128))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
@@ -30,7 +31,11 @@ pub struct Identity {
     slots: u32,
     pub mode: u32,
     pub balance: u32,
+    /// Zero. Room for what is added.
+    reserved: [u32; 23],
 }
+
+const _: () = assert!(size_of::<Identity>() == size_of::<u64>() + (7 + 23) * size_of::<u32>());
 
 impl Identity {
     pub fn new(slots: usize, mode: u32, balance: u32) -> Identity {
@@ -43,6 +48,7 @@ impl Identity {
             slots: slots as u32,
             mode,
             balance,
+            reserved: [0; 23],
         }
     }
 

@@ -6,6 +6,7 @@ use super::lock::AcceptLock;
 use super::slot::Slot;
 use super::times::Times;
 use crate::atomics::AtomicU64;
+use std::cell::UnsafeCell;
 use std::mem::size_of;
 
 /// The guard's times, in microseconds of the monotonic clock.
@@ -32,7 +33,9 @@ pub struct HandoffLine {
 /// each other's slots, and need not step over times.
 #[repr(C)]
 pub struct Header {
-    pub identity: Identity,
+    /// For observers. The herd's own processes know it from before they had any workers: one of these
+    /// can write anything here.
+    pub identity: UnsafeCell<Identity>,
     pub lock: AcceptLock,
     pub guard: GuardLine,
     pub handoff: HandoffLine,

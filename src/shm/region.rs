@@ -27,7 +27,8 @@ pub struct Region {
     /// and close its herd's name.
     file: OwnedFd,
     _hold: Option<Hold>,
-    slots: usize,
+    /// Not looked up in the mapping, where any worker can change it.
+    identity: Identity,
 }
 
 /// Where the region of a herd's name is.
@@ -41,8 +42,7 @@ impl Region {
     /// A region that other processes can find, if the host gave it a name; -EADDRINUSE: a herd of
     /// this name lives.
     pub fn new(place: Option<Place>, identity: Identity) -> Result<Region> {
-        let slots = identity.slots();
-        let bytes = region_bytes(slots);
+        let bytes = region_bytes(identity.slots());
         let (mapping, file, hold) = match place {
             None => {
                 let (mapping, file) = map_shared(MEMFD_NAME, bytes)?;
@@ -57,8 +57,8 @@ impl Region {
         // Zeroed memory is a herd without workers, so there is nothing else to set up.
         // SAFETY: the mapping starts with a header, aligned, that nobody else refers to yet. A
         // process that reads the file meanwhile finds a part of it missing, and says so.
-        unsafe { (&raw mut (*mapping.as_mut_ptr().cast::<Header>()).identity).write(identity) };
-        Ok(Region { mapping, file, _hold: hold, slots })
+        unsafe { (*mapping.as_mut_ptr().cast::<Header>()).identity.get().write(identity) };
+        Ok(Region { mapping, file, _hold: hold, identity })
     }
 
     pub fn file(&self) -> &OwnedFd {
@@ -70,7 +70,16 @@ impl Region {
         // and lives as long as self.
         unsafe {
             let first = self.mapping.as_ptr().add(size_of::<Header>()).cast::<Slot>();
-            slice::from_raw_parts(first, self.slots)
+            slice::from_raw_parts(first, self.identity.slots())
+        }
+    }
+
+    /// Writes where a worker gone mad might. What lies beyond the end is left out.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn scribble(&self, offset: usize, bytes: &[u8]) {
+        for (at, byte) in (offset..self.mapping.len()).zip(bytes) {
+            // SAFETY: inside the mapping, in which everything is made of atomics or an UnsafeCell.
+            unsafe { self.mapping.as_mut_ptr().add(at).write_volatile(*byte) }
         }
     }
 
@@ -78,8 +87,9 @@ impl Region {
     pub fn times(&self) -> &[Times] {
         // SAFETY: as above; they lie behind the slots.
         unsafe {
-            let first = self.slots().as_ptr().add(self.slots).cast::<Times>();
-            slice::from_raw_parts(first, self.slots)
+            let slots = self.slots();
+            let first = slots.as_ptr().add(slots.len()).cast::<Times>();
+            slice::from_raw_parts(first, slots.len())
         }
     }
 }
@@ -132,8 +142,8 @@ impl Deref for Region {
     type Target = Header;
 
     fn deref(&self) -> &Header {
-        // SAFETY: the mapping starts with a header, aligned, made of atomics only, and lives as
-        // long as self.
+        // SAFETY: the mapping starts with a header, aligned, made of atomics and an UnsafeCell, and lives
+        // as long as self.
         unsafe { &*self.mapping.as_ptr().cast::<Header>() }
     }
 }

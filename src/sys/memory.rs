@@ -5,6 +5,7 @@ use super::{check, uninterrupted};
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FallocateFlags, FcntlArg, SealFlag, fallocate, fcntl};
 use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::stat::{Mode, fchmod};
 use std::ffi::CStr;
 use std::os::fd::OwnedFd;
 
@@ -14,7 +15,7 @@ use std::os::fd::OwnedFd;
 ///
 /// Returns the file as well.
 pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
-    let file = memfd_create(name, MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING)?;
+    let file = owners_memfd(name, MFdFlags::MFD_ALLOW_SEALING)?;
     reserve(&file, bytes)?;
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL;
     fcntl(&file, FcntlArg::F_ADD_SEALS(seals))?;
@@ -23,7 +24,15 @@ pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
 
 /// A file that only its descriptor's holders know, to hold record locks on.
 pub fn lock_file(name: &CStr) -> Result<OwnedFd> {
-    Ok(memfd_create(name, MFdFlags::MFD_CLOEXEC)?)
+    owners_memfd(name, MFdFlags::empty())
+}
+
+/// The kernel makes it with all permission bits (shmem_get_inode in mm/shmem.c), which count for who opens
+/// it anew, by /proc/PID/fd.
+fn owners_memfd(name: &CStr, flags: MFdFlags) -> Result<OwnedFd> {
+    let file = memfd_create(name, flags | MFdFlags::MFD_CLOEXEC)?;
+    fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    Ok(file)
 }
 
 /// Gives an empty file its size and its pages. Reserving them now makes a lack of memory an error

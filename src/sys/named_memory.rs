@@ -78,12 +78,18 @@ fn identity(stat: &FileStat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// The hold on a name: as long as this or a forked copy of it lives, or a mapping of its file, the
-/// name is taken. The last to drop it removes the file.
+/// The hold on a name, which is taken as long as a mapping of its file lives. The last to drop it removes
+/// the file.
+///
+/// The mapping alone keeps the file open, with its lock. A descriptor would be inherited by every worker, and
+/// with one a worker that has given up its rights could still shrink the file, which has no seals
+/// (shmem_add_seals in mm/shmem.c): a touch of the memory would be a SIGBUS in all the others.
 pub struct Hold {
     place: Place,
-    /// None only while dropping.
+    /// Until it is mapped.
     file: Option<OwnedFd>,
+    /// Once it is.
+    identity: Option<(u64, u64)>,
 }
 
 impl Hold {
@@ -95,7 +101,7 @@ impl Hold {
         for _ in 0..TRIES {
             let file = place.open_any(OFlag::O_RDWR | OFlag::O_CREAT)?;
             // An error from here on removes the file, unless another process uses it.
-            let hold = Hold { place: place.clone(), file: Some(file) };
+            let mut hold = Hold { place: place.clone(), file: Some(file), identity: None };
             let file = hold.file.as_ref().expect("just stored");
             place.check_owner(file)?;
             if !hold_for_family(file)? {
@@ -105,26 +111,35 @@ impl Hold {
             if !place.leads_to(file)? {
                 continue;
             }
-            if fstat(file)?.st_size != 0 {
+            let found = fstat(file)?;
+            if !is_fresh(&found) {
                 unlink(&place.path)?;
                 continue;
             }
             reserve(file, bytes)?;
             let mapping = map(file, bytes)?;
+            (hold.identity, hold.file) = (Some(identity(&found)), None);
             return Ok((mapping, hold));
         }
         Err(Error::errno(libc::EADDRINUSE))
     }
 }
 
+/// Whether a file of this user is as this call makes one, or as another process just has. One that others
+/// may open, or that has another name, somebody else can have put here for us to use.
+fn is_fresh(found: &FileStat) -> bool {
+    found.st_size == 0 && found.st_nlink == 1 && found.st_mode & 0o177 == 0
+}
+
 impl Drop for Hold {
     /// The name goes with the last process that uses it, if it ends in an orderly way. The caller has
     /// dropped the mapping before, which holds the file as well.
     fn drop(&mut self) {
-        let Some(stat) = self.file.take().and_then(|file| fstat(&file).ok()) else { return };
-        // A new open of the file can lock it only if no copy of the former one is left.
+        let unmapped = self.file.take().and_then(|file| fstat(&file).ok());
+        let Some(own) = self.identity.or(unmapped.as_ref().map(identity)) else { return };
+        // A new open of the file can lock it only if no mapping of the former one is left.
         let Ok(file) = self.place.open(OFlag::O_RDWR) else { return };
-        let is_same = fstat(&file).is_ok_and(|found| identity(&found) == identity(&stat));
+        let is_same = fstat(&file).is_ok_and(|found| identity(&found) == own);
         if is_same && hold_for_family(&file) == Ok(true) && self.place.leads_to(&file) == Ok(true) {
             let _ = unlink(&self.place.path);
         }
@@ -211,8 +226,6 @@ mod tests {
         let child = match unsafe { fork() }.unwrap() {
             ForkResult::Parent { child } => child,
             ForkResult::Child => {
-                let Hold { file, .. } = &mut *std::mem::ManuallyDrop::new(hold);
-                drop(file.take());
                 loop {
                     // SAFETY: waits for the signal.
                     unsafe { libc::pause() };

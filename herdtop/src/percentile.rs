@@ -14,11 +14,11 @@ pub struct Percentiles {
 pub fn between(before: &herd_histogram, now: &herd_histogram) -> Percentiles {
     let counts: Vec<u64> =
         now.counts.iter().zip(&before.counts).map(|(now, was)| now.saturating_sub(*was)).collect();
-    let count = counts.iter().sum();
+    let count = counts.iter().fold(0u64, |sum, more| sum.saturating_add(*more));
     let at = |rank: u64| {
-        let mut seen = 0;
+        let mut seen = 0u64;
         for (bucket, more) in counts.iter().enumerate() {
-            seen += more;
+            seen = seen.saturating_add(*more);
             if seen >= rank.max(1) {
                 // The last bucket has no end: its beginning is said.
                 let end_us = herd_histogram_end_us(bucket as u32);
@@ -28,7 +28,7 @@ pub fn between(before: &herd_histogram, now: &herd_histogram) -> Percentiles {
         }
         0
     };
-    Percentiles { count, p50_us: at(count.div_ceil(2)), p99_us: at((count * 99).div_ceil(100)) }
+    Percentiles { count, p50_us: at(count.div_ceil(2)), p99_us: at(count - count / 100) }
 }
 
 /// A time as a person reads it, in five columns at most.

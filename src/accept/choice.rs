@@ -42,7 +42,7 @@ pub fn choose(
 fn least(candidates: impl Iterator<Item = Candidate>) -> Option<Candidate> {
     candidates.min_by_key(|candidate| {
         let waits = if candidate.is_idle { 0 } else { slack(candidate.load) };
-        (candidate.load + waits, !candidate.is_giver)
+        (candidate.load.saturating_add(waits), !candidate.is_giver)
     })
 }
 

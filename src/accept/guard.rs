@@ -54,7 +54,8 @@ impl Guard {
     /// a tick that was read a little late the last time.
     pub fn should_look_for_dead(&self, line: &GuardLine, now_us: u64) -> bool {
         let last_us = line.looked_for_dead_us.load(Relaxed);
-        now_us >= last_us + self.interval_us / 2
+        // A time that is yet to come is no time at which somebody looked.
+        now_us.wrapping_sub(last_us) >= self.interval_us / 2
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
@@ -74,7 +75,7 @@ impl Guard {
 
     /// Has the next tick come `delay_us` from now. For `push_back`.
     pub fn pull_in(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> Result<PulledIn> {
-        let from_us = line.due_us.load(Relaxed);
+        let from_us = line.due_us.load(Relaxed).min(now_us + self.interval_us);
         self.arm(line, now_us, delay_us)?;
         Ok(PulledIn { from_us, to_us: now_us + delay_us })
     }
@@ -117,9 +118,11 @@ pub struct PulledIn {
     to_us: u64,
 }
 
-/// A tick that nobody took for half an interval was lost: who is woken reads it first of all.
+/// A tick that nobody took for half an interval was lost: who is woken reads it first of all. One that is
+/// further away than an interval nobody has armed.
 fn is_overdue(due_us: u64, now_us: u64, interval_us: u64) -> bool {
-    now_us > due_us + interval_us / 2
+    let plausible = now_us.saturating_sub(interval_us / 2)..=now_us + 2 * interval_us;
+    !plausible.contains(&due_us)
 }
 
 #[cfg(test)]
@@ -127,10 +130,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_that_nobody_can_have_noted_holds_nothing_up() {
+        let guard = Guard::new(500_000, 500).unwrap();
+        let line = GuardLine::default();
+        line.looked_for_dead_us.store(u64::MAX, Relaxed);
+        assert!(guard.should_look_for_dead(&line, 1_000_000));
+        assert!(!guard.should_look_for_dead(&line, 1_200_000));
+        line.due_us.store(u64::MAX, Relaxed);
+        let pulled_in = guard.pull_in(&line, 1_000_000, 500).unwrap();
+        assert_eq!(pulled_in, PulledIn { from_us: 1_500_000, to_us: 1_000_500 });
+        line.due_us.store(u64::MAX, Relaxed);
+        guard.arm_if_overdue(&line, 1_000_000).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 1_500_000);
+    }
+
+    #[test]
     fn a_tick_is_overdue_only_after_its_readers_had_their_time() {
         assert!(is_overdue(0, 1_000_000, 500_000));
         assert!(!is_overdue(1_000_000, 900_000, 500_000));
         assert!(!is_overdue(1_000_000, 1_250_000, 500_000));
         assert!(is_overdue(1_000_000, 1_250_001, 500_000));
+        assert!(!is_overdue(1_600_000, 1_000_000, 500_000));
+        assert!(is_overdue(u64::MAX, 1_000_000, 500_000));
     }
 }

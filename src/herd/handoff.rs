@@ -80,9 +80,10 @@ impl Herd {
             Some(_) => true,
             None => slot.state() != State::Resting && !slot.queue.is_stuck() && in_flight < WINDOW,
         };
-        (takes && slot.open() + in_flight < capacity).then(|| Candidate {
+        let is_full = slot.open().saturating_add(in_flight) >= capacity;
+        (takes && !is_full).then(|| Candidate {
             slot: number,
-            load: slot.load() + in_flight,
+            load: slot.load().saturating_add(in_flight),
             is_idle: giver.map_or(slot.state() == State::Idle, |giver| giver.is_idle),
             is_giver: giver.is_some(),
         })
@@ -202,6 +203,7 @@ impl Herd {
         if self.has_queues()
             && waiting.load(SeqCst) != 0
             && let Some(slot) = (waiting.swap(0, SeqCst) as u16).checked_sub(1)
+            && usize::from(slot) < self.bells.len()
         {
             ask(self.region.slots(), &self.bells, slot, now_us());
         }

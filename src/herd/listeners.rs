@@ -58,7 +58,7 @@ impl Herd {
     }
 
     fn note_listener_change(&self) {
-        let changes = self.region.listener_changes.fetch_add(1, SeqCst) + 1;
+        let changes = self.region.listener_changes.fetch_add(1, SeqCst).wrapping_add(1);
         self.known_changes.store(changes, SeqCst);
     }
 

@@ -59,7 +59,9 @@ impl Herd {
             self.free_dead(number, slot, left, self.region.lock.word());
         }
         let claim = slot.try_claim(std::process::id());
-        if claim.is_some() {
+        if claim.is_none() {
+            record_lock::release(self.region.file(), number.into())?;
+        } else {
             if let Some(steering) = &self.steering {
                 // What was on its way to the slot before is not this worker's.
                 steering.settle_all(number.into());

@@ -96,7 +96,7 @@ counters! {
 /// Adds to a counter that only the caller writes.
 pub fn count(counter: &AtomicU64, more: u64) {
     if COUNTS {
-        counter.store(counter.load(Relaxed) + more, Relaxed);
+        counter.store(counter.load(Relaxed).wrapping_add(more), Relaxed);
     }
 }
 
@@ -279,7 +279,7 @@ impl Slot {
     }
 
     pub fn count_homecoming(&self) {
-        self.homecomings.store(self.homecomings() + 1, SeqCst);
+        self.homecomings.store(self.homecomings().wrapping_add(1), SeqCst);
     }
 
     /// Adds this slot's figures to `stats`, those of the present moment included: what the owner has

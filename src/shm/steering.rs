@@ -75,6 +75,15 @@ impl Steering {
         bpf::attach_selector(member, &self.program)
     }
 
+    /// Writes where a worker gone mad might. What lies beyond the end is left out.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn scribble(&self, offset: usize, bytes: &[u8]) {
+        for (at, byte) in (offset..self.lines.len()).zip(bytes) {
+            // SAFETY: inside the mapping, in which everything is made of atomics.
+            unsafe { self.lines.as_mut_ptr().add(at).write_volatile(*byte) }
+        }
+    }
+
     fn line(&self, slot: usize) -> &Line {
         // SAFETY: the mapping holds `slots` lines, aligned, made of atomics only, and lives as long
         // as self.
@@ -103,7 +112,7 @@ impl Steering {
     pub fn settle_one(&self, slot: usize) {
         let line = self.line(slot);
         let most = self.steered(slot);
-        let one_more = |settled| Some(settled + 1).filter(|&settled| settled <= most);
+        let one_more = |settled: u64| settled.checked_add(1).filter(|&settled| settled <= most);
         let _ = line.settled.fetch_update(Relaxed, Relaxed, one_more);
     }
 
@@ -122,7 +131,8 @@ impl Steering {
     pub fn forget_lost(&self, now_us: u64) {
         for slot in 0..self.slots {
             let line = self.line(slot);
-            if now_us >= line.marked_us.load(Relaxed) + LOST_AFTER_US {
+            // Of a time that is yet to come nothing is known.
+            if now_us.wrapping_sub(line.marked_us.load(Relaxed)) >= LOST_AFTER_US {
                 self.settle_first(slot, line.marked.swap(self.steered(slot), Relaxed));
                 line.marked_us.store(now_us, Relaxed);
             }

@@ -284,7 +284,7 @@ impl Worker {
     }
 
     pub fn connection_opened(&self) {
-        let open = self.my_slot().open() + 1;
+        let open = self.my_slot().open().saturating_add(1);
         self.my_slot().set_open(open);
         count(&self.counters().opened, 1);
         let accept_disabled = balance::accept_disabled(self.capacity(), open);

@@ -301,7 +301,7 @@ impl Worker {
 
     fn accept_one(&self, eligible: impl Fn(u16) -> bool) -> Result<Option<Accepted>> {
         // Here and not before the wait: the host may have opened connections since.
-        let open = self.my_slot().open() + self.passing.pending_count() as u64;
+        let open = self.my_slot().open().saturating_add(self.passing.pending_count() as u64);
         if open >= self.capacity() && !self.only_accepts() {
             return Ok(None);
         }

@@ -1,13 +1,16 @@
 //! The queue of connections on their way to one worker. The messages lie in the kernel, where they
 //! outlive sender and receiver; the count of them, and who reads, lies in the shared region.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod model;
+
 use crate::abi::{HERD_LISTENER_NONE, HERD_TAG_BYTES_MAX};
 use crate::shm::queue::QueueLine;
 use crate::sys::Result;
 use crate::sys::socket::Connection;
 use crate::sys::transfer::{self, First, Label, Plain, SENT_AT_ONCE_MAX, Transfer};
 use std::mem::size_of;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::RawFd;
 
 /// Connections on their way to one worker, at most: what it has to lose when it is stopped.
 pub const WINDOW: u64 = 32;
@@ -25,6 +28,11 @@ impl Tag {
         let mut bytes = [0; HERD_TAG_BYTES_MAX as usize];
         bytes.get_mut(..text.len())?.copy_from_slice(text);
         Some(Tag { bytes, length: text.len() as u32 })
+    }
+
+    /// As it was received. None: no sender has made it.
+    fn received(bytes: [u8; HERD_TAG_BYTES_MAX as usize], length: u32) -> Option<Tag> {
+        (length <= HERD_TAG_BYTES_MAX).then_some(Tag { bytes, length })
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -60,13 +68,15 @@ pub fn label(
     Label { listener, peer_length, tag_bytes, is_named: is_named.into(), peer, tag }
 }
 
-fn unlabel(label: &Label, fd: OwnedFd) -> (Origin, Connection) {
+/// What a message says. None: no worker of a herd sends such a one; whoever has the socket can.
+fn decode(message: &[u8]) -> Option<(Label, Origin)> {
+    let label = Label::from_bytes(message)?;
     let origin = match label.listener {
-        HERD_LISTENER_NONE => Origin::Sent(Tag { bytes: label.tag, length: label.tag_bytes }),
-        number => Origin::Listener(number as u16),
+        HERD_LISTENER_NONE => Origin::Sent(Tag::received(label.tag, label.tag_bytes)?),
+        number => Origin::Listener(u16::try_from(number).ok()?),
     };
-    let peer = transfer::peer_from_bytes(label.peer);
-    (origin, Connection { fd, peer, peer_length: label.peer_length })
+    // The host reads so many bytes of the address.
+    (label.peer_length as usize <= label.peer.len()).then_some((label, origin))
 }
 
 /// Why taking connections ended.
@@ -83,6 +93,8 @@ pub enum End {
     Named,
     /// Another worker is reading.
     Taken,
+    /// A message was dropped that no worker of the herd has sent.
+    Foreign,
 }
 
 /// What a reader wants of a queue.
@@ -117,15 +129,20 @@ pub fn take(
     mut on_counted: impl FnMut(),
 ) -> Result<End> {
     let Some(_reading) = line.try_read(reader) else { return Ok(End::Taken) };
-    let mut room = [0; size_of::<Label>()];
+    // With room for one more byte, so that a longer message is told.
+    let mut room = [0; size_of::<Label>() + 1];
     for _ in 0..wanted.most {
         let (bytes, fd) = match from.peek(&mut room)? {
             First::Nothing => return Ok(End::Empty),
             First::Truncated => return Ok(End::Truncated),
-            First::Message { bytes, fd } => (bytes, fd),
+            First::Foreign => (0, None),
+            First::Message { bytes, fd } => (bytes, Some(fd)),
         };
-        let label = Label::from_bytes(&room[..bytes]);
-        if !wanted.named_too && label.is_some_and(|label| label.is_named != 0) {
+        let (Some(fd), Some((label, origin))) = (fd, decode(&room[..bytes])) else {
+            from.drop_first()?;
+            return Ok(End::Foreign);
+        };
+        if !wanted.named_too && label.is_named != 0 {
             return Ok(End::Named);
         }
         if label.is_some_and(|label| label.listener == HERD_LISTENER_NONE) {
@@ -136,11 +153,12 @@ pub fn take(
             // Before it has room again.
             line.set_stuck();
         }
-        from.drop_first()?;
-        if let Some(label) = label {
-            let (origin, connection) = unlabel(&label, fd);
-            keep(origin, connection);
+        if !from.drop_first()? {
+            // Somebody has taken it who does not keep to the turns: it is his.
+            return Ok(End::Empty);
         }
+        let peer = transfer::peer_from_bytes(label.peer);
+        keep(origin, Connection { fd, peer, peer_length: label.peer_length });
         line.note_taken();
         on_counted();
     }
@@ -204,7 +222,7 @@ mod tests {
         line.free_reader(9);
         let (tags, end) = taken(&line, &transfer, 1, 5);
         assert_eq!((tags.len(), end), (1, End::Empty));
-        assert_eq!((queued(&transfer), line.in_flight(), line.taken()), (Ok(0), 0, 6));
+        assert_eq!((queued(&transfer), line.in_flight(), line.sent()), (Ok(0), 0, 6));
         for (mut from, tag) in pipes {
             let mut text = String::new();
             from.read_to_string(&mut text).unwrap();

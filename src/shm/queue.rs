@@ -14,8 +14,6 @@ pub struct QueueLine {
     /// Who is reading the queue; 0: nobody. Unlike the accept right this is never taken from one that
     /// lives: reading is two steps, and two readers between them would lose a message.
     reader: AtomicU64,
-    /// Connections ever taken out: a reader's progress.
-    taken: AtomicU64,
     /// Connections ever counted as on their way, less those that turned out not to be.
     sent: AtomicU64,
     /// 1: the owner let others take its connections, and has not come out of its wait or handler since.
@@ -94,13 +92,8 @@ impl QueueLine {
     }
 
     pub fn note_taken(&self) {
-        self.taken.fetch_add(1, SeqCst);
         // One that was counted no longer, since its sender was slow.
         self.sent.fetch_add(1 - self.lower(1), SeqCst);
-    }
-
-    pub fn taken(&self) -> u64 {
-        self.taken.load(SeqCst)
     }
 
     pub fn sent(&self) -> u64 {
@@ -145,7 +138,7 @@ mod tests {
         assert!(line.reserve(2, 4) && !line.reserve(2, 5));
         assert_eq!((line.waits_since_us(), line.reserved_us()), (1, 4));
         line.give_back(5);
-        assert_eq!((line.in_flight(), line.taken(), line.sent()), (0, 1, 1));
+        assert_eq!((line.in_flight(), line.sent()), (0, 1));
         assert!(line.reserve(2, 6));
         assert_eq!(line.waits_since_us(), 6);
         line.correct(2, 0);
@@ -154,7 +147,7 @@ mod tests {
         assert_eq!((line.in_flight(), line.sent()), (0, 1));
         // Its sender was only slow.
         line.note_taken();
-        assert_eq!((line.in_flight(), line.taken(), line.sent()), (0, 2, 2));
+        assert_eq!((line.in_flight(), line.sent()), (0, 2));
         line.correct(0, 3);
         assert_eq!((line.in_flight(), line.sent()), (3, 5));
     }

@@ -18,12 +18,22 @@ pub const SENT_AT_ONCE_MAX: usize = 16;
 // SAFETY: it only computes.
 const CONTROL_BYTES: usize = unsafe { libc::CMSG_SPACE(mem::size_of::<RawFd>() as u32) } as usize;
 
+/// The same without the padding behind it, in which the kernel would put a second descriptor
+/// (scm_max_fds in net/core/scm.c), if somebody sends two.
+// SAFETY: it only computes.
+const ONE_DESCRIPTOR: usize = unsafe { libc::CMSG_LEN(mem::size_of::<RawFd>() as u32) } as usize;
+
+/// A descriptor of the sending process, for who has set SO_PASSPIDFD at the socket (linux/socket.h).
+const SCM_PIDFD: libc::c_int = 4;
+
 /// What is first in the queue.
 pub enum First {
     Nothing,
     /// Its descriptor could not be had: this process has none free. It stays in the queue, for
     /// somebody who has.
     Truncated,
+    /// Nothing that `send` has sent: no descriptor, or several. Or the socket was shut down.
+    Foreign,
     Message {
         bytes: usize,
         fd: OwnedFd,
@@ -45,6 +55,12 @@ impl Transfer {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let (sender, receiver) = socketpair(AddressFamily::Unix, Kind::SeqPacket, None, flags)?;
         Ok(Transfer { sender, receiver })
+    }
+
+    /// For who sends what `send` would not.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub fn sender_fd(&self) -> RawFd {
+        self.sender.as_raw_fd()
     }
 
     pub fn receiver_fd(&self) -> RawFd {
@@ -95,44 +111,51 @@ impl Transfer {
         let mut control = Control([0; CONTROL_BYTES]);
         // SAFETY: all-zero bytes are a valid msghdr; the kernel fills the vector and the control
         // message within the given lengths, and the descriptor in it is new and nobody else's.
-        let (result, fd) = unsafe {
+        let (result, fd, is_cut) = unsafe {
             let mut message: libc::msghdr = mem::zeroed();
             message.msg_iov = &mut vector;
             message.msg_iovlen = 1;
             message.msg_control = control.0.as_mut_ptr().cast();
-            message.msg_controllen = CONTROL_BYTES as _;
+            message.msg_controllen = ONE_DESCRIPTOR as _;
             let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
             let receiver = self.receiver.as_raw_fd();
             let result =
                 uninterrupted(|| check(libc::recvmsg(receiver, &mut message, flags) as i32));
             let header = libc::CMSG_FIRSTHDR(&message);
+            // Whatever was sent: what has arrived as a descriptor is ours, to use or to close.
             let has_fd = result.is_ok()
                 && !header.is_null()
-                && (*header).cmsg_type == libc::SCM_RIGHTS
-                && (*header).cmsg_len == libc::CMSG_LEN(mem::size_of::<RawFd>() as u32) as usize;
+                && (*header).cmsg_level == libc::SOL_SOCKET
+                && [libc::SCM_RIGHTS, SCM_PIDFD].contains(&(*header).cmsg_type)
+                && (*header).cmsg_len as usize == ONE_DESCRIPTOR;
             let fd = has_fd.then(|| {
                 let data = libc::CMSG_DATA(header).cast::<RawFd>();
-                OwnedFd::from_raw_fd(data.read_unaligned())
+                let fd = OwnedFd::from_raw_fd(data.read_unaligned());
+                (fd, (*header).cmsg_type == libc::SCM_RIGHTS)
             });
-            (result, fd)
+            (result, fd, message.msg_flags & libc::MSG_CTRUNC != 0)
         };
         match result {
-            // Without the descriptor: MSG_CTRUNC.
-            Ok(bytes) => {
-                Ok(fd.map_or(First::Truncated, |fd| First::Message { bytes: bytes as usize, fd }))
-            }
+            Ok(bytes) => Ok(match fd {
+                Some((fd, true)) if !is_cut => First::Message { bytes: bytes as usize, fd },
+                None if is_cut => First::Truncated,
+                _ => First::Foreign,
+            }),
             Err(Error::AGAIN) => Ok(First::Nothing),
             Err(error) => Err(error),
         }
     }
 
     /// Takes the first message out of the queue and drops it. Without room for them the kernel drops
-    /// its own reference to the descriptor (scm_destroy).
-    pub fn drop_first(&self) -> Result<()> {
+    /// its own reference to the descriptor (scm_destroy). False: there is none any more.
+    pub fn drop_first(&self) -> Result<bool> {
         let (fd, flags) = (self.receiver.as_raw_fd(), libc::MSG_DONTWAIT);
         // SAFETY: no room, so nothing is written.
-        uninterrupted(|| check(unsafe { libc::recv(fd, ptr::null_mut(), 0, flags) } as i32))?;
-        Ok(())
+        match uninterrupted(|| check(unsafe { libc::recv(fd, ptr::null_mut(), 0, flags) } as i32)) {
+            Ok(_) => Ok(true),
+            Err(Error::AGAIN) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Bytes in the queue, of all messages: a sequenced-packet socket has their sum (unix_inq_len in
@@ -189,10 +212,10 @@ pub unsafe trait Plain: Copy {
         unsafe { std::slice::from_raw_parts(ptr::from_ref(self).cast(), mem::size_of::<Self>()) }
     }
 
-    /// The value at the start of `bytes`.
+    /// The value that `bytes` are.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         // SAFETY: there are enough bytes, and any are a value.
-        (bytes.len() >= mem::size_of::<Self>())
+        (bytes.len() == mem::size_of::<Self>())
             .then(|| unsafe { bytes.as_ptr().cast::<Self>().read_unaligned() })
     }
 }

@@ -12,6 +12,13 @@ use crate::sys::clock::now_us;
 use crate::sys::socket::Connection;
 use crate::sys::{Error, Result, epoll};
 
+/// What a look at a queue brought.
+struct Took {
+    end: Result<End>,
+    /// Also before an error.
+    connections: u64,
+}
+
 /// One look at a queue of another.
 struct Look {
     number: u16,
@@ -59,9 +66,9 @@ impl Worker {
         let settings = &self.herd.settings;
         let wanted = Wanted { most: WINDOW, named_too: true, marks_stuck: false };
         self.my_slot().queue.note_progress(now_us());
-        match self.take_from(self.slot, wanted) {
+        match self.take_from(self.slot, wanted).end {
             Ok(End::Empty | End::Enough | End::Named) => {}
-            Ok(End::Full) => self.pause_queue(settings.accept_delay_us),
+            Ok(End::Full | End::Foreign) => self.pause_queue(settings.accept_delay_us),
             Ok(End::Taken) => self.pause_queue(settings.handover_delay_us),
             Ok(End::Truncated) => self.rest_a_while("receive", Error::errno(libc::EMFILE)),
             Err(error) => self.rest_a_while("receive", error),
@@ -76,28 +83,35 @@ impl Worker {
         self.receive();
     }
 
-    fn take_from(&self, queue_of: u16, wanted: Wanted) -> Result<End> {
+    fn take_from(&self, queue_of: u16, wanted: Wanted) -> Took {
         let room = self.capacity().saturating_sub(self.my_slot().open());
         if room == 0 {
-            return Ok(End::Full);
+            return Took { end: Ok(End::Full), connections: 0 };
         }
         let line = &self.herd.slot_of(queue_of).queue;
         let reader = Herd::reader(self.slot, self.claim);
         let wanted = Wanted { most: wanted.most.min(room), ..wanted };
         let from = self.herd.queue(queue_of);
         let is_rerouted = u64::from(queue_of != self.slot);
-        let mut received = false;
+        let mut connections = 0;
         let keep = |origin, connection| self.keep_received(origin, connection);
         let end = handoff::take(line, from, reader, wanted, keep, || {
             // After it counts as taken: never more are received than sent.
             count(&self.counters().handoff_received, 1);
             count(&self.counters().handoff_rerouted, is_rerouted);
-            received = true;
+            connections += 1;
         });
-        if received {
+        if connections > 0 {
             self.herd.tell_waiting();
         }
-        end
+        if end == Ok(End::Foreign) {
+            // Also what a queue that was shut down answers, again and again.
+            self.herd.log.error(format_args!(
+                "slot {}: a message for slot {queue_of} dropped that no worker of the herd sends",
+                self.slot
+            ));
+        }
+        Took { end, connections }
     }
 
     fn keep_received(&self, origin: Origin, connection: Connection) {
@@ -156,7 +170,8 @@ impl Worker {
             return 0;
         }
         let delay_us = settings.handover_delay_us;
-        let since_us = line.waits_since_us();
+        // Whatever a worker has written there, it is not a time that is yet to come.
+        let since_us = line.waits_since_us().min(now_us);
         let waited_us = now_us.saturating_sub(since_us);
         let is_abandoned = slot.claim().pid().is_none() || slot.state() == State::Resting;
         if !is_abandoned && !line.is_stuck() && waited_us < delay_us {
@@ -173,9 +188,8 @@ impl Worker {
         // A worker that was named may take its time, as long as a connection may wait at all.
         let named_too = is_abandoned || waited_us >= settings.accept_delay_us;
         let wanted = Wanted { most, named_too, marks_stuck: !is_abandoned };
-        let taken = line.taken();
-        let end = self.take_from(number, wanted);
-        let got = line.taken() - taken;
+        let Took { end, connections: got } = self.take_from(number, wanted);
+        let reserved_us = line.reserved_us().min(now_us);
         if got > 0 && !is_abandoned {
             // It may be stopped in its wait: when it goes on, it finds that it is back.
             self.herd.bells[usize::from(number)].ring();
@@ -185,14 +199,15 @@ impl Worker {
             ));
         }
         match end {
-            Ok(End::Empty) if got == 0 && now_us.saturating_sub(line.reserved_us()) >= delay_us => {
+            Ok(End::Empty) if got == 0 && now_us - reserved_us >= delay_us => {
                 // Somebody died between counting and sending, or between taking and counting.
                 line.correct(in_flight, 0);
             }
-            Ok(End::Empty) if got == 0 => self.look_again_at(line.reserved_us() + delay_us),
+            Ok(End::Empty) if got == 0 => self.look_again_at(reserved_us + delay_us),
             Ok(End::Empty) => {}
             Ok(End::Enough | End::Full) => self.look_again_at(now_us),
             Ok(End::Named) => self.look_again_at(since_us + settings.accept_delay_us),
+            Ok(End::Foreign) => self.look_again_at(now_us + settings.accept_delay_us),
             Ok(End::Taken) => self.look_again_at(now_us + delay_us),
             Ok(End::Truncated) => self.leave_queue_to_others(number, Error::errno(libc::EMFILE)),
             Err(error) => self.leave_queue_to_others(number, error),

@@ -161,6 +161,8 @@ pub fn set_removed(event: *mut herd_event) {
         (*event).herd_index = NOT_ADDED;
         (*event).fd = -1;
         (*event).interest = 0;
+        // Of a descriptor that may be another's when it is posted again.
+        (*event).herd_ready = 0;
     }
 }
 

@@ -2,11 +2,13 @@
 //! from other threads. It knows descriptors and handlers, and nothing of listeners or herds.
 
 mod event;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod model;
 mod posted;
 mod registry;
 pub mod remote;
 mod tag;
-mod timers;
+pub mod timers;
 mod watches;
 
 pub use event::{init_event, init_timer};
@@ -322,10 +324,11 @@ impl Reactor {
         self.watches.add_all_to(&fresh)?;
         for (index, generation, fd, event) in self.registry.borrow().iter() {
             let bits = epoll_bits(event::interest(event))?;
-            match fresh.add(fd, bits, Tag::Host { index, generation }.encode()) {
-                // Closed without delete as well: gone from the set now.
-                Err(error) if error == Error::errno(libc::EBADF) => {}
-                result => result?,
+            let tag = Tag::Host { index, generation }.encode();
+            // One that the old set does not know under this number was closed without delete as well: gone
+            // now, whatever file the number leads to since.
+            if self.epoll.modify(fd, bits, tag).is_ok() {
+                fresh.add(fd, bits, tag)?;
             }
         }
         self.epoll.replace_with(fresh)

@@ -2,6 +2,9 @@
 //! the keys that a step compares lie side by side. A timer knows its place in the heap, so stopping
 //! needs no search.
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod model;
+
 use crate::abi::herd_timer;
 use crate::sys::{Error, Result};
 
@@ -143,45 +146,6 @@ mod tests {
             unsafe { timer.assume_init() }
         };
         (0..count).map(fresh).collect()
-    }
-
-    /// Random starts, restarts and stops against a sorted list.
-    #[test]
-    fn timers_expire_in_order_whatever_was_started_and_stopped() {
-        let mut random = 12345u64;
-        let mut next = move |below: u64| {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (random >> 33) % below
-        };
-        let mut memory = timers(300);
-        let all: Vec<*mut herd_timer> = memory.iter_mut().map(|timer| &raw mut *timer).collect();
-        let mut heap = Timers::default();
-        let mut model: Vec<(u64, u64, *mut herd_timer)> = Vec::new();
-        for _ in 0..20_000 {
-            let timer = all[next(300) as usize];
-            let pending = model.iter().position(|&(_, _, pending)| pending == timer);
-            match next(4) {
-                0 => {
-                    assert_eq!(heap.stop(timer), pending.is_some());
-                    pending.map(|at| model.remove(at));
-                }
-                1 => {
-                    model.sort();
-                    let now = model.first().map_or(0, |first| first.0);
-                    let due = model.first().map(|first| first.2);
-                    assert_eq!(heap.pop_expired(now, u64::MAX), due);
-                    due.map(|_| model.remove(0));
-                }
-                _ => {
-                    let deadline = next(50);
-                    heap.start(timer, 1, deadline).unwrap();
-                    pending.map(|at| model.remove(at));
-                    model.push((deadline, heap.started(), timer));
-                }
-            }
-            model.sort();
-            assert_eq!(heap.next_deadline_us(), model.first().map(|first| first.0));
-        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! Addresses of listeners as text: "127.0.0.1:80", "[::1]:80", "unix:/path", "unix:@abstract".
 
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod model;
+
 use super::error::{Error, Result};
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage, UnixAddr};
 use std::fmt;
@@ -18,12 +21,11 @@ impl Address {
     /// Only literal addresses: looking a name up would block, and can give several answers.
     pub fn parse(text: &str) -> Result<Address> {
         if let Some(name) = text.strip_prefix("unix:") {
-            let address = match name.strip_prefix('@') {
-                Some(name) => Address::UnixAbstract(name.as_bytes().to_vec()),
-                None => Address::UnixPath(PathBuf::from(name)),
+            let (address, is_empty) = match name.strip_prefix('@') {
+                Some(name) => (Address::UnixAbstract(name.as_bytes().to_vec()), name.is_empty()),
+                None => (Address::UnixPath(PathBuf::from(name)), name.is_empty()),
             };
-            let empty = name.trim_start_matches('@').is_empty();
-            return if empty { Err(Error::INVALID) } else { address.to_unix().map(|_| address) };
+            return if is_empty { Err(Error::INVALID) } else { address.to_unix().map(|_| address) };
         }
         text.parse().map(Address::Inet).map_err(|_| Error::INVALID)
     }

@@ -4,15 +4,16 @@ use super::address::Address;
 use super::error::{Error, Result};
 use super::{check, uninterrupted};
 use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+use nix::fcntl::{AT_FDCWD, FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::socket::sockopt::{AcceptConn, Ipv6V6Only, ReuseAddr, ReusePort};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname,
     getsockopt, listen, setsockopt, socket,
 };
+use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 pub struct ListenOptions {
@@ -52,8 +53,9 @@ pub fn listen_on(
     }
     let finish = || -> Result<Option<SocketFile>> {
         if let (Some(path), Some(mode)) = (address.unix_path(), options.unix_mode) {
-            let permissions = std::fs::Permissions::from_mode(mode);
-            std::fs::set_permissions(path, permissions).map_err(io_error)?;
+            // Whoever may write in the folder can have put a link there since.
+            let mode = Mode::from_bits_truncate(mode);
+            fchmodat(AT_FDCWD, path, mode, FchmodatFlags::NoFollowSymlink)?;
         }
         let file = address.unix_path().map(SocketFile::at).transpose()?;
         start_listening(&fd, options.backlog)?;
@@ -217,8 +219,4 @@ impl SocketFile {
 fn device_and_inode(path: &Path) -> Result<(u64, u64)> {
     let metadata = std::fs::symlink_metadata(path).map_err(io_error)?;
     Ok((metadata.dev(), metadata.ino()))
-}
-
-fn io_error(error: std::io::Error) -> Error {
-    Error::errno(error.raw_os_error().unwrap_or(libc::EIO))
 }

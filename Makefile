@@ -200,6 +200,33 @@ $(BUILD)/hooks/$(SONAME): $(SOURCES)
 	$(INSTALL) -m 755 $(BUILD)/hooks-target/$(CARGO_BUILD_TARGET:%=%/)debug/libherd.so $@
 	ln -sf $(SONAME) $(@D)/libherd.so
 
+# --- Fuzzing ---------------------------------------------------------------------------------
+
+# What `cargo fuzz` passes to the compiler (coverage for libFuzzer, the address sanitizer), which a stable one
+# takes as well when it is told to. A target of its own keeps it from build scripts.
+FUZZ_SECONDS ?= 10
+FUZZ_TARGETS := $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
+FUZZ_HOST     = $(shell rustc -vV | sed -n 's/^host: //p')
+FUZZ_DIR      = $(abspath $(BUILD))/fuzz
+FUZZ_FLAGS   := --cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Ccodegen-units=1 \
+	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
+	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
+
+.PHONY: fuzz fuzz-build
+fuzz-build: ## build the fuzz targets
+	cd fuzz && RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --release --locked --bins \
+		--target $(FUZZ_HOST) --target-dir $(FUZZ_DIR)/target
+
+fuzz: fuzz-build ## run each fuzz target for FUZZ_SECONDS (FUZZ_TARGETS=name: one of them)
+	@for target in $(FUZZ_TARGETS); do \
+		echo "fuzz: $$target"; mkdir -p $(FUZZ_DIR)/corpus/$$target $(FUZZ_DIR)/found; \
+		$(FUZZ_DIR)/target/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 \
+			-max_len=1024 -artifact_prefix=$(FUZZ_DIR)/found/$$target- $(FUZZ_DIR)/corpus/$$target \
+			>$(FUZZ_DIR)/$$target.log 2>&1 \
+			|| { tail -n 60 $(FUZZ_DIR)/$$target.log; exit 1; }; \
+		tail -n 1 $(FUZZ_DIR)/$$target.log; \
+	done
+
 check-slow: ## run all tests, the long ones at full length
 	HERD_TEST_SLOW=1 $(MAKE) test
 

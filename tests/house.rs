@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// From the lowest. A layer imports only layers before it (and itself).
-const LAYERS: [&str; 13] = [
+const LAYERS: [&str; 14] = [
     "abi", "atomics", "sys", "log", "shm", "reactor", "accept", "mode", "settings", "observe",
-    "herd", "worker", "ffi",
+    "herd", "worker", "ffi", "fuzzing",
 ];
 
 const UNSAFE_ALLOWED: [&str; 4] = ["sys", "shm", "reactor", "ffi"];

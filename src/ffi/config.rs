@@ -8,7 +8,7 @@ use std::mem::size_of;
 use std::ptr;
 
 /// Every default as zero, which the library replaces: what `HERD_CONFIG_INIT` says.
-pub(super) const CONFIG_DEFAULTS: herd_config = herd_config {
+pub(crate) const CONFIG_DEFAULTS: herd_config = herd_config {
     size: size_of::<herd_config>() as u32,
     mode: HERD_MODE_AUTO,
     balance: HERD_BALANCE_DEFAULT,

@@ -66,9 +66,7 @@ fn tolerate<T: Debug>(result: Result<T>) -> Option<T> {
     result.ok()
 }
 
-pub fn drive(bytes: &[u8]) {
-    let mut bytes = bytes.iter();
-    let (mode, balance) = MODES[usize::from(*bytes.next().unwrap_or(&0)) % MODES.len()];
+fn herd(mode: u32, balance: u32) -> Arc<Herd> {
     let config = herd_config {
         size: size_of::<herd_config>() as u32,
         mode,
@@ -80,7 +78,13 @@ pub fn drive(bytes: &[u8]) {
         ..CONFIG_DEFAULTS
     };
     let log = Log::new(None, HostPointer(ptr::null_mut()), "fuzz");
-    let herd = Arc::new(Herd::new(Settings::new(&config, "fuzz", &log).unwrap(), log).unwrap());
+    Arc::new(Herd::new(Settings::new(&config, "fuzz", &log).unwrap(), log).unwrap())
+}
+
+pub fn drive(bytes: &[u8]) {
+    let mut bytes = bytes.iter();
+    let (mode, balance) = MODES[usize::from(*bytes.next().unwrap_or(&0)) % MODES.len()];
+    let herd = herd(mode, balance);
     let name = format!("herd-fuzz-{}", std::process::id());
     let is_inet = mode == HERD_MODE_REUSEPORT;
     let text = if is_inet { "127.0.0.1:0".to_owned() } else { format!("unix:@{name}") };
@@ -274,5 +278,33 @@ fn turn_by_hand(worker: &Worker) {
     let opened = worker.check_slot().map(|()| worker.connection_opened());
     if tolerate(opened).is_some() {
         tolerate(worker.connection_closed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shm::queue::QueueLine;
+    use crate::sys::fork::NO_OTHER_FORK;
+
+    #[test]
+    fn a_queue_is_read_again_whose_reader_there_is_not() {
+        let _alone = NO_OTHER_FORK.lock();
+        let herd = herd(HERD_MODE_HANDOFF, HERD_BALANCE_SPREAD);
+        let (slot, claim) = herd.claim_slot(Some(1)).unwrap();
+        let line: &QueueLine = &herd.slot_of(0).queue;
+        let is_freed = |reader: u64| {
+            std::mem::forget(line.try_read(reader));
+            herd.free_readers_of_nobody();
+            line.reader() == 0
+        };
+        let own = Herd::reader(slot, claim);
+        for nobody in [1, own + 1, own + (1 << 32), own - (1 << 32), 1 << 48, u64::MAX] {
+            assert!(is_freed(nobody), "{nobody:x}");
+        }
+        assert!(!is_freed(own));
+        herd.free_slot(slot, claim);
+        herd.free_readers_of_nobody();
+        assert_eq!(line.reader(), 0);
     }
 }

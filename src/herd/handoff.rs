@@ -239,6 +239,25 @@ impl Herd {
         }
     }
 
+    /// Lets the queues be read again that nobody reads: what stands there names no worker that there is.
+    pub fn free_readers_of_nobody(&self) {
+        for slot in self.region.slots() {
+            let reader = slot.queue.reader();
+            if reader != 0 && !self.is_a_reader(reader) {
+                slot.queue.free_reader(reader);
+            }
+        }
+    }
+
+    fn is_a_reader(&self, reader: u64) -> bool {
+        let number = (reader >> 32).checked_sub(1).and_then(|number| u16::try_from(number).ok());
+        number.is_some_and(|number| {
+            let claim = self.region.slots().get(usize::from(number)).map(Slot::claim);
+            let owned = claim.filter(|claim| claim.pid().is_some());
+            owned.is_some_and(|claim| Herd::reader(number, claim) == reader)
+        })
+    }
+
     /// Raises the counts that are below what the kernel has: nobody would look for what is not
     /// counted. Too large a one is seen by whoever looks at its queue.
     pub fn raise_counts(&self) -> Result<()> {

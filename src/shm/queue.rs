@@ -86,6 +86,11 @@ impl QueueLine {
         Some(Reading { line: self, reader })
     }
 
+    /// Who reads; 0: nobody.
+    pub fn reader(&self) -> u64 {
+        self.reader.load(SeqCst)
+    }
+
     /// Lets others read after `reader` has died.
     pub fn free_reader(&self, reader: u64) {
         let _ = self.reader.compare_exchange(reader, 0, SeqCst, SeqCst);

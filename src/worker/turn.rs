@@ -257,6 +257,7 @@ impl Worker {
         count(&self.counters().guard_ticks, 1);
         self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
         if guard.should_look_for_dead(&region.guard, now_us) {
+            self.herd.free_readers_of_nobody();
             let looked = self.herd.free_dead_slots().and(self.herd.raise_counts());
             looked.unwrap_or_else(|error| self.note_failure("look for the dead", error));
             if let Some(steering) = &self.herd.steering {

@@ -73,6 +73,7 @@ mod tests {
             (vec![busy(0, 1), candidate(1, 3)], Some(0)),
             (vec![busy(0, 32), candidate(1, 34)], Some(1)),
             (vec![busy(0, 2), busy(1, 1)], Some(1)),
+            (vec![busy(0, u64::MAX), candidate(1, u64::MAX - 1)], Some(1)),
         ];
         for (candidates, expected) in table {
             assert_eq!(chosen(Balance::Spread, &candidates, Some(0)), expected, "{candidates:?}");

@@ -38,10 +38,14 @@ const OF_HERD: [usize; 7] = {
     [offset_of!(Header, lock), guard, guard + 8, handoff, handoff + 8, changes, homecomings]
 };
 
-/// The first of the words of a slot that others act on, and how many there are from it on: its own, the
-/// first of its counters, its queue.
-const OF_SLOT: [(usize, usize); 3] =
-    [(0, 8), (offset_of!(Slot, counters), 3), (offset_of!(Slot, queue), 6)];
+/// The words of a slot that others act on: its own, the first of its counters, its queue.
+fn of_slot(word: usize) -> usize {
+    match word % 17 {
+        own @ 0..8 => own * 8,
+        counter @ 8..11 => offset_of!(Slot, counters) + (counter - 8) * 8,
+        queued => offset_of!(Slot, queue) + (queued - 11) * 8,
+    }
+}
 
 const MODES: [(u32, u32); 6] = [
     (HERD_MODE_MUTEX, HERD_BALANCE_SPREAD),
@@ -191,26 +195,15 @@ impl World<'_> {
 
     fn scribble(&mut self) {
         let (place, value) = (self.below(256), self.value().to_ne_bytes());
-        let words: usize = OF_SLOT.iter().map(|(_, words)| words).sum();
-        let offset = match place % 8 {
-            0 if self.herd.steering.is_some() => {
-                let line = place / 8 % SLOTS * 128 + place / 32 % 5 * 8;
-                let steering = self.herd.steering.as_ref();
-                return steering.map_or((), |steering| steering.scribble(line, &value));
-            }
-            0..3 => OF_HERD[place / 8 % OF_HERD.len()],
-            _ => {
-                let slot = size_of::<Header>() + place % SLOTS * size_of::<Slot>();
-                let mut word = self.below(words);
-                let mut line = OF_SLOT.iter();
-                loop {
-                    match line.next() {
-                        Some((_, words)) if word >= *words => word -= words,
-                        Some((first, _)) => break slot + first + word * 8,
-                        None => break slot,
-                    }
-                }
-            }
+        let steering = self.herd.steering.as_ref().filter(|_| place % 8 == 0);
+        if let Some(steering) = steering {
+            return steering.scribble(place / 8 % SLOTS * 128 + place / 32 % 5 * 8, &value);
+        }
+        let offset = if place % 8 < 3 {
+            OF_HERD[place / 8 % OF_HERD.len()]
+        } else {
+            let slot = size_of::<Header>() + place % SLOTS * size_of::<Slot>();
+            slot + of_slot(self.below(256))
         };
         self.herd.region.scribble(offset, &value);
     }
@@ -286,6 +279,22 @@ mod tests {
     use super::*;
     use crate::shm::queue::QueueLine;
     use crate::sys::fork::NO_OTHER_FORK;
+
+    #[test]
+    fn the_largest_load_is_a_load_like_others() {
+        let _alone = NO_OTHER_FORK.lock();
+        let herd = herd(HERD_MODE_HANDOFF, HERD_BALANCE_SPREAD);
+        let (number, claim) = herd.claim_slot(Some(1)).unwrap();
+        let slot = herd.slot_of(number);
+        slot.set_host_load(Some(u64::MAX));
+        let peer = crate::sys::transfer::peer_from_bytes([0; 128]);
+        for _ in 0..4 {
+            assert_eq!(herd.choose(None, &peer, 0), Some((1, false)));
+        }
+        slot.set_open(u64::MAX);
+        assert_eq!(herd.choose(None, &peer, 0), None);
+        herd.free_slot(number, claim);
+    }
 
     #[test]
     fn a_queue_is_read_again_whose_reader_there_is_not() {

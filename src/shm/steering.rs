@@ -343,6 +343,19 @@ mod tests {
     }
 
     #[test]
+    fn whatever_stands_in_a_line_can_be_counted_on() {
+        let Some(group) = Group::new(2) else { return };
+        let line = group.steering.line(1);
+        for word in [&line.steered, &line.settled, &line.marked, &line.marked_us] {
+            word.store(u64::MAX, Relaxed);
+        }
+        group.steering.settle_one(1);
+        group.steering.settle_all(1);
+        group.steering.forget_lost(LOST_AFTER_US);
+        assert_eq!(line.marked_us.load(Relaxed), LOST_AFTER_US);
+    }
+
+    #[test]
     fn without_a_worker_that_accepts_the_hash_decides() {
         let Some(mut group) = Group::new(64) else { return };
         let used: std::collections::BTreeSet<usize> = (0..64).map(|_| group.next()).collect();

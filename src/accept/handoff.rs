@@ -6,9 +6,9 @@ pub mod model;
 
 use crate::abi::{HERD_LISTENER_NONE, HERD_TAG_BYTES_MAX};
 use crate::shm::queue::QueueLine;
-use crate::sys::Result;
 use crate::sys::socket::Connection;
 use crate::sys::transfer::{self, First, Label, Plain, SENT_AT_ONCE_MAX, Transfer};
+use crate::sys::{Error, Result};
 use std::mem::size_of;
 use std::os::fd::RawFd;
 
@@ -145,9 +145,16 @@ pub fn take(
         if !wanted.named_too && label.is_named != 0 {
             return Ok(End::Named);
         }
-        if label.is_some_and(|label| label.listener == HERD_LISTENER_NONE) {
+        if matches!(origin, Origin::Sent(_)) {
             // Who sent it may not have; and now, while one that cannot be had stays for others.
-            transfer::set_nonblocking(&fd)?;
+            match transfer::set_nonblocking(&fd) {
+                // Nor can anybody: of a descriptor that can do nothing (O_PATH in open(2)).
+                Err(error) if error == Error::errno(libc::EBADF) => {
+                    from.drop_first()?;
+                    return Ok(End::Foreign);
+                }
+                result => result?,
+            }
         }
         if wanted.marks_stuck {
             // Before it has room again.

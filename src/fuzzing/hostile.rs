@@ -266,7 +266,7 @@ fn turn_by_hand(worker: &Worker) {
     tolerate(worker.trylock());
     tolerate(worker.process_events(0, HERD_POST_EVENTS));
     tolerate(worker.accept_posted());
-    tolerate(worker.unlock());
+    worker.unlock();
     worker.run_posted(Queue::Events);
     let opened = worker.check_slot().map(|()| worker.connection_opened());
     if tolerate(opened).is_some() {

@@ -220,3 +220,7 @@ fn device_and_inode(path: &Path) -> Result<(u64, u64)> {
     let metadata = std::fs::symlink_metadata(path).map_err(io_error)?;
     Ok((metadata.dev(), metadata.ino()))
 }
+
+fn io_error(error: std::io::Error) -> Error {
+    Error::errno(error.raw_os_error().unwrap_or(libc::EIO))
+}

@@ -2,7 +2,7 @@
  * within accept_delay after there is room. */
 #include "serve.h"
 
-enum { workers = 2, capacity = 16, delay_ms = 100, slack_ms = 500 };
+enum { workers = 2, capacity = 16, delay_ms = 100, slack_ms = 2000 };
 
 static void fill(uint32_t mode, uint32_t balance)
 {

@@ -16,6 +16,8 @@ int main(void)
     for (int round = 0; round <= crashes; round++) {
         if (round == 1) {
             /* After a first round, which touches what is touched at all. */
+            WAIT_UNTIL(serve_total().connections_open == 0, 10000);
+            serve_settle();
             own_fds = open_fds();
             acceptor_fds = process_fds(serve.pids[acceptor]);
             worker_fds = process_fds(serve.pids[0]);

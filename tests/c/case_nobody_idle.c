@@ -18,9 +18,9 @@ static void be_busy(struct herd_worker *worker)
     sleep_ms(busy_ms);
 }
 
-int main(void)
+/* Returns how long the connection waited. */
+static int next_idle_takes_it(void)
 {
-    test_begin(50);
     struct herd_config config = HERD_CONFIG_INIT;
     config.mode = HERD_MODE_EXCLUSIVE;
     config.balance = HERD_BALANCE_PACK;
@@ -44,10 +44,17 @@ int main(void)
     int waited_ms = (int)(now_ms() - connected_ms);
     printf("accepted after %d ms\n", waited_ms);
     CHECK_EQ(third, second);
-    CHECK(waited_ms < busy_ms + 200);
     close(firsts);
     close(seconds);
     close(thirds);
     serve_end();
+    return waited_ms;
+}
+
+int main(void)
+{
+    test_begin(50);
+    int waited_ms;
+    CHECK_IN_SOME_TRY(waited_ms = next_idle_takes_it(), waited_ms < busy_ms + 200);
     test_exit(0);
 }

@@ -3,7 +3,7 @@
  * none of the others. */
 #include "reuseport.h"
 
-enum { workers = 4, burst = 12, rounds = 25, delay_ms = 200, slack_ms = 500 };
+enum { workers = 4, burst = 12, rounds = 25, delay_ms = 200, slack_ms = 2000 };
 
 static uint32_t random_below(uint32_t *seed, uint32_t bound)
 {

@@ -2,7 +2,7 @@
  * are never idle for as long. */
 #include "right.h"
 
-enum { delay_ms = 200, slack_ms = 400, workers = 3 };
+enum { delay_ms = 200, slack_ms = 2000, workers = 3 };
 
 static void find_dead(const struct right_case *c, int gap_ms)
 {

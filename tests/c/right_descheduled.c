@@ -3,7 +3,7 @@
  * nobody is harmed, and its herd_unlock says that the right was gone. */
 #include "right.h"
 
-enum { workers = 3, delay_ms = 300, slack_ms = 500, recipe = 0 };
+enum { workers = 3, delay_ms = 300, slack_ms = 2000, recipe = 0 };
 
 struct descheduled {
     int is_wanted;
@@ -70,7 +70,8 @@ static void deschedule(const struct right_case *c)
     kill(serve.pids[recipe], SIGCONT);
     WAIT_UNTIL(SHARED_GET(shared->unlocked) >= 0, 5000);
     CHECK_EQ(shared->unlocked, 0);
-    CHECK_EQ(serve_total().thefts, right_has_holder(c) ? 1 : 0);
+    /* Others may be descheduled as well. */
+    CHECK(right_has_holder(c) ? serve_total().thefts >= 1 : serve_total().thefts == 0);
     for (int i = 0; i < 10; i++) {
         close(serve_connect(&slot));
     }

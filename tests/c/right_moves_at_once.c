@@ -2,7 +2,7 @@
  * takes the next connection at once. The safety net (accept_delay) is too far away to help. */
 #include "right.h"
 
-enum { workers = 4, capacity = 16, delay_ms = 30000, rounds = 3, most_ms = 50,
+enum { workers = 4, capacity = 16, delay_ms = 30000, most_ms = 50,
        /* Three workers over 7/8, and some for the fourth. */
        connections = 50 };
 
@@ -36,13 +36,9 @@ int main(void)
 {
     test_begin(55);
     for (int i = 0; i < right_case_count; i++) {
-        double best_ms = longest_move_ms(&right_cases[i]);
-        for (int round = 1; round < rounds; round++) {
-            double took_ms = longest_move_ms(&right_cases[i]);
-            best_ms = took_ms < best_ms ? took_ms : best_ms;
-        }
-        printf("%s: another worker took over within %.2f ms\n", right_cases[i].name, best_ms);
-        CHECK(best_ms < most_ms);
+        double took_ms;
+        CHECK_IN_SOME_TRY(took_ms = longest_move_ms(&right_cases[i]), took_ms < most_ms);
+        printf("%s: another worker took over within %.2f ms\n", right_cases[i].name, took_ms);
     }
     test_exit(0);
 }

@@ -8,7 +8,7 @@
 
 static void dead_worker_is_found_by_the_guard(const struct right_case *c)
 {
-    enum { delay_ms = 200, slack_ms = 500 };
+    enum { delay_ms = 200, slack_ms = 2000 };
     struct herd_config config = right_config(c, delay_ms);
     serve_start(&config, 3);
     for (int slot = 0; slot < 2; slot++) {

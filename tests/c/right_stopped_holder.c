@@ -3,7 +3,13 @@
  * the master. After SIGCONT the stopped one goes on without harm to anybody. */
 #include "right.h"
 
-enum { delay_ms = 300, slack_ms = 500, at_once_ms = 150, workers = 3 };
+/* Where the kernel passes it over, the safety net is far. */
+enum { delay_ms = 300, far_ms = 30000, slack_ms = 2000, workers = 3 };
+
+static struct herd_config config_of(const struct right_case *c)
+{
+    return right_config(c, right_has_holder(c) ? delay_ms : far_ms);
+}
 
 /* The worker that gets the next connection. */
 static int find_next(const struct right_case *c)
@@ -19,19 +25,20 @@ static int find_next(const struct right_case *c)
 
 static void stop_and_continue(const struct right_case *c)
 {
-    struct herd_config config = right_config(c, delay_ms);
+    struct herd_config config = config_of(c);
     int slot;
     serve_start(&config, workers);
     int stopped = find_next(c);
+    uint64_t thefts = serve_total().thefts;
     kill(serve.pids[stopped], SIGSTOP);
     WAIT_UNTIL(process_state(serve.pids[stopped]) == 'T', 5000);
     int64_t began_ms = now_ms();
     close(serve_connect(&slot));
     int took_ms = (int)(now_ms() - began_ms);
     CHECK(slot != stopped);
-    /* The kernel passes a stopped worker over; the right has to be taken from it. */
-    CHECK(took_ms <= (right_has_holder(c) ? delay_ms + slack_ms : at_once_ms));
-    CHECK_EQ(serve_total().thefts, right_has_holder(c) ? 1 : 0);
+    /* The right has to be taken from it. */
+    CHECK(took_ms <= delay_ms + slack_ms);
+    CHECK(right_has_holder(c) ? serve_total().thefts > thefts : serve_total().thefts == 0);
     /* While it stays stopped, others serve without another delay on average. */
     int64_t others_ms = now_ms();
     for (int i = 0; i < 20; i++) {
@@ -60,9 +67,6 @@ static void stop_and_continue(const struct right_case *c)
     CHECK(now_ms() - began_ms <= delay_ms + slack_ms);
     serve_echo(last);
     close(last);
-    if (right_has_holder(c)) {
-        CHECK(serve_total().thefts <= 2); /* a loaded machine can look like a stopped holder */
-    }
     serve_end();
 }
 

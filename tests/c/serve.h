@@ -217,7 +217,7 @@ CHECK_HELPER int serve_all_sleep(void)
 /* Waits until all workers are in their wait and have nothing to do. */
 CHECK_HELPER void serve_settle(void)
 {
-    int64_t deadline = now_ms() + 20000;
+    int64_t deadline = now_ms() + 20000 * test_scale();
     for (;;) {
         for (int slot = 0; slot < serve.workers; slot++) {
             CHECK(serve.pids[slot] == 0 || !test_ended(serve.pids[slot]));
@@ -323,7 +323,7 @@ CHECK_HELPER int serve_greeting(int fd, int ms)
     polled.events = POLLIN;
     polled.revents = 0;
     unsigned char slot;
-    if (poll(&polled, 1, ms) != 1) {
+    if (poll(&polled, 1, ms * test_scale()) != 1) {
         return -1;
     }
     return recv(fd, &slot, 1, 0) == 1 ? (int)slot : -2;

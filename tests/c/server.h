@@ -78,7 +78,7 @@ CHECK_HELPER int server_receive(int fd, int ms, struct server_answer *answer)
 {
     char bytes[4096];
     size_t have = 0;
-    int64_t deadline = now_ms() + ms;
+    int64_t deadline = now_ms() + ms * test_scale();
     for (;;) {
         struct pollfd polled;
         polled.fd = fd;
@@ -169,7 +169,7 @@ CHECK_HELPER void server_find_workers(void)
     char path[64];
     int found = 0;
     snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)server.parent, (int)server.parent);
-    for (int64_t deadline = now_ms() + 10000; found < server.workers; sleep_ms(5)) {
+    for (int64_t deadline = now_ms() + 10000 * test_scale(); found < server.workers; sleep_ms(5)) {
         FILE *children = fopen(path, "re");
         CHECK(children != NULL && now_ms() < deadline);
         int pid;
@@ -226,7 +226,7 @@ CHECK_HELPER int server_is_stopped(pid_t pid)
 CHECK_HELPER long long server_settled_sleeps(void)
 {
     long long before = -1;
-    for (int64_t deadline = now_ms() + 20000;;) {
+    for (int64_t deadline = now_ms() + 20000 * test_scale();;) {
         long long sleeps = 0;
         for (int i = 0; i < server.workers; i++) {
             sleeps += server.pids[i] != 0 ? voluntary_switches(server.pids[i]) : 0;

@@ -60,7 +60,7 @@ static int64_t killed_and_reported(void)
         CHECK_EQ(kill(gone[0], SIGKILL), 0);
         check_forget(gone[0]);
         ask_without(gone, &worst_us);
-        for (int64_t deadline = now_ms() + 10000;; sleep_ms(5)) {
+        for (int64_t deadline = now_ms() + 10000 * test_scale();; sleep_ms(5)) {
             server_find_workers();
             int replaced = 1;
             for (int i = 0; i < workers; i++) {

@@ -1,6 +1,6 @@
 /* R01, R20: in every example server a slow connection costs at most 2 sleeps of its 8 idle workers,
    and in shared mode one of each. HERD_TEST_SLOW=1: more connections, and each server in shared mode.
-   timeout: 120 */
+   timeout: 240 */
 #include "server.h"
 
 /* The connections must not keep step with the guard, which ticks every 500 ms. */
@@ -47,12 +47,11 @@ static double sleeps_a_connection(const struct server_case *c, const char *mode,
 
 static void wakeups(const struct server_case *c)
 {
-    double accepted = sleeps_a_connection(c, c->mode, 0);
-    double answered = sleeps_a_connection(c, c->mode, 1);
+    double accepted, answered;
+    CHECK_IN_SOME_TRY(accepted = sleeps_a_connection(c, c->mode, 0), accepted >= 0.5 && accepted <= 2.0);
+    CHECK_IN_SOME_TRY(answered = sleeps_a_connection(c, c->mode, 1), answered >= 1.5 && answered <= 2.5);
     printf("%s, %s: %.2f sleeps a connection, %.2f with its request\n", c->program, c->mode, accepted,
            answered);
-    CHECK(accepted >= 0.5 && accepted <= 2.0);
-    CHECK(answered >= 1.5 && answered <= 2.5);
     static int shared_too = 1;
     if (shared_too && strcmp(c->mode, "mutex") == 0) {
         shared_too = test_is_slow();
@@ -64,7 +63,7 @@ static void wakeups(const struct server_case *c)
 
 int main(void)
 {
-    test_begin(115);
+    test_begin(230);
     connections = test_is_slow() ? connections_most : connections;
     server_for_each(wakeups);
     test_exit(0);

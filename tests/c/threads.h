@@ -106,7 +106,7 @@ CHECK_HELPER long long threads_sleeps(void)
 /* Waits until all threads are in their wait and have nothing to do. Returns their sleeps. */
 CHECK_HELPER long long threads_settle(void)
 {
-    int64_t deadline = now_ms() + 20000;
+    int64_t deadline = now_ms() + 20000 * test_scale();
     for (;;) {
         long long sleeps = threads_sleeps();
         sleep_ms(5);

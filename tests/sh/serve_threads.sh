@@ -36,9 +36,7 @@ drain() {
     printf 'GET / HTTP/1.1\r\n\r\n' | raw 0 keep >"$tmp/idle" &
     idle=$!
     eventually grep -q hello "$tmp/idle" || fail "$label: no answer"
-    get '/slow?ms=2000' >"$tmp/slow" &
-    slow=$!
-    eventually counter_reaches connections_open 3 || fail "$label: the slow request was not accepted"
+    begin_slow 2000 3
     stop TERM
     wait "$slow" || fail "$label: the slow request failed while draining"
     expect 'slow while draining' "$(cat "$tmp/slow")" slow
@@ -47,9 +45,7 @@ drain() {
 
 stop_at_once() {
     start threads --listen 127.0.0.1:0 $options
-    get '/slow?ms=60000' >"$tmp/slow" 2>&1 &
-    slow=$!
-    eventually counter_reaches connections_open 2 || fail "$label: the slow request was not accepted"
+    begin_slow 60000 2
     stop INT
     if wait "$slow"; then fail "$label: the slow request was answered"; fi
 }

@@ -6,6 +6,7 @@ build=${HERD_BUILD:-$root/build}
 examples=$build/examples
 tmp=$(mktemp -d)
 server=
+scale=${HERD_TEST_SCALE:-1} # as in tests/c/check.h
 orphans= # pids of workers that have no parent any more
 children() { cat "/proc/$1/task/$1/children"; }
 
@@ -35,7 +36,7 @@ need() {
 
 # eventually COMMAND...: until it succeeds, for about 10 s at most.
 eventually() {
-    give_up=$(($(date +%s) + 10))
+    give_up=$(($(date +%s) + 10 * scale))
     until "$@"; do
         test "$(date +%s)" -lt "$give_up" || return 1
         sleep 0.05
@@ -77,13 +78,28 @@ stop() {
 get() {
     path=$1
     shift
-    curl -s -S --max-time 20 "$@" "http://$address$path"
+    curl -s -S --max-time $((20 * scale)) "$@" "http://$address$path"
 }
 
 # A request can come to a worker that is about to block in a handler; then the next one does better.
-counter() { get /counters --max-time 1 | sed -n "s/^$1 //p"; }
+counter() { get /counters --max-time "$scale" | sed -n "s/^$1 //p"; }
 counter_is() { test "$(counter "$1")" = "$2"; }
 counter_reaches() { counted=$(counter "$1") && test "${counted:-0}" -ge "$2"; }
+
+# begin_slow MS COUNT: sets slow, the pid of a request that its worker is blocked for so long with, as COUNT open
+# connections tell. On a busy machine it can be over before anybody has looked: then there is another.
+begin_slow() {
+    for try in 1 2 3 4 5; do
+        get "/slow?ms=$1" >"$tmp/slow" 2>&1 &
+        slow=$!
+        until has_ended "$slow"; do
+            if counter_reaches connections_open "$2"; then return; fi
+            sleep 0.05
+        done
+        wait "$slow"
+    done
+    fail "$label: the slow request was not accepted"
+}
 
 # wrk prints these lines only when something failed.
 wrk_without_failure() {

@@ -21,7 +21,7 @@ static int files_in_shm(void)
 int main(void)
 {
     test_begin(50);
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", "", MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=4k") != 0) {
         test_skip("needs a mount namespace of its own");
     }

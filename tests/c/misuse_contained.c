@@ -118,7 +118,8 @@ static void epoll_set_closed(void)
         char link[64], path[64];
         snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
         ssize_t length = readlink(link, path, sizeof path - 1);
-        if (length > 0 && memcmp(path, "anon_inode:[eventpoll]", (size_t)length) == 0) {
+        path[length > 0 ? length : 0] = '\0';
+        if (strcmp(path, "anon_inode:[eventpoll]") == 0) {
             close(fd);
         }
     }

@@ -13,7 +13,7 @@ CHECK_HELPER void preload(const char *name, char **argv)
     const char *build = getenv("HERD_BUILD");
     snprintf(path, sizeof path, "%s/tests/%s.so", build != NULL ? build : "build", name);
     const char *preloaded = getenv("LD_PRELOAD");
-    if (preloaded != NULL && strcmp(preloaded, path) == 0) {
+    if (preloaded != NULL && strstr(preloaded, path) != NULL) { /* a checker preloads its own besides */
         return;
     }
     CHECK_EQ(access(path, R_OK), 0);

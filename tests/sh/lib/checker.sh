@@ -1,0 +1,94 @@
+# Sourced by the scripts that run the test programs and the examples under a checker, in `make check-slow`
+# only: it finds the programs, runs them one after the other, and fails on whatever was reported.
+#
+# A checker writes what it finds to files of its own, one for each process ($reports.PID), since many workers
+# are killed by their test or end by _exit, and their exit codes tell nobody.
+set -u
+root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${HERD_BUILD:-$root/build}
+export HERD_BUILD="$build"
+out=$build/$(basename "$0" .sh)
+reports=$out/report
+failed=
+
+pattern=${1:-} # a script started by hand takes a part of the programs' names
+
+test -n "${HERD_TEST_SLOW:-}" || { echo 'only in make check-slow'; exit 77; }
+unset HERD_TEST_SLOW # a checker makes them long enough
+mkdir -p "$out"
+cd "$root" || exit 1
+
+# need COMMAND...: skips the whole script if one is missing.
+need() {
+    for command in "$@"; do
+        command -v "$command" >/dev/null || { echo "no $command"; exit 77; }
+    done
+}
+
+# Tests whose result is a time, or a number of wake-ups: a checker changes these, and every path that they
+# take is taken by others as well.
+measures='
+case_herd_wakeups        sleeps for each connection
+host_herd_wakeups        the same
+server_wakeups           the same
+threads_wakeups          the same
+right_idle_herd          wake-ups in a time
+'
+
+# programs LEFT-OUT: the names of the test programs but those that LEFT-OUT or $measures begin a line with.
+programs() {
+    for source in tests/c/*.c tests/c/*.cpp; do
+        name=$(basename "${source%.*}")
+        case $name in preload_* | lib_* | hooks_* | consumer) continue ;; esac
+        printf '%s\n' "$measures" "$1" | grep -q "^$name " || echo "$name"
+    done | grep -- "$pattern"
+}
+
+# seconds_for NAME: the limit of tests/run.sh, and so much more as the checker takes.
+seconds_for() {
+    limit=$(sed -n '1,5s/.*timeout: *\([0-9][0-9]*\).*/\1/p' "tests/c/$1".c* | head -n 1)
+    echo $((${limit:-60} * HERD_TEST_SCALE))
+}
+
+# checked NAME COMMAND...: it has to pass or to skip, and nothing may be reported.
+checked() {
+    checked_name=$1
+    shift
+    rm -f "$reports".*
+    "$@" >"$out/log" 2>&1
+    checked_code=$?
+    found=$(find "$out" -name 'report.*' -size +0)
+    if test -z "$found" && { test "$checked_code" = 0 || test "$checked_code" = 77; }; then
+        echo "ok   $checked_name"
+        return
+    fi
+    failed="$failed $checked_name"
+    echo "FAIL $checked_name: exit code $checked_code"
+    { tail -n 40 "$out/log"; test -z "$found" || head -n 100 $found; } | sed 's/^/     | /'
+}
+
+# checked_program NAME COMMAND...: a test program, within its time, and with what it would preload: it would
+# start itself anew otherwise, out of the checker's sight.
+checked_program() {
+    program_name=$1
+    shift
+    preloaded=$(sed -n 's/^ *preload("\(.*\)", argv);/\1/p' "tests/c/$program_name".c*)
+    test -z "$preloaded" || set -- env LD_PRELOAD="$HERD_BUILD/tests/$preloaded.so" "$@"
+    checked "$program_name" timeout -k 5 "$(seconds_for "$program_name")" "$@"
+}
+
+# checked_examples DIRECTORY: the programs there (examples, or what starts them under the checker), each as
+# a server under a little load.
+checked_examples() {
+    for shape in 'hello_prefork mutex' 'hello_prefork exclusive' 'hello_prefork reuseport' 'hello_prefork handoff' \
+        'hello_prefork mutex --threads' 'threads exclusive' 'threads mutex' 'host_epoll exclusive' 'host_epoll handoff' \
+        'host_libuv exclusive' 'host_libev mutex' 'host_libevent mutex' nginx_cycle hello; do
+        printf '%s\n' "$shape" | grep -q -- "$pattern" || continue
+        test ! -x "$1/${shape%% *}" || checked "$shape" sh tests/sh/lib/little_load.sh "$1" $shape
+    done
+}
+
+finish() {
+    test -z "$failed" || { echo "failed:$failed"; exit 1; }
+    exit 0
+}

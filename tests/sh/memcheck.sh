@@ -1,0 +1,29 @@
+#!/bin/sh
+# Under valgrind's memcheck the test programs, all their processes, and the examples under a little load
+# touch no memory that is not theirs or not set, and lose none. timeout: 3600
+. "$(dirname "$0")/lib/checker.sh"
+need valgrind
+HERD_TEST_SCALE=20
+export HERD_TEST_SCALE
+export LD_LIBRARY_PATH="$build/stage/usr/lib"
+memcheck="valgrind -q --vgdb=no --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,possible \
+--suppressions=$root/tests/sh/lib/memcheck.supp --log-file=$reports.%p"
+
+left_out='
+case_long_run_flat       its memory is what grows: what is freed is kept for a while, to be found in use
+case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
+'
+for name in $(programs "$left_out"); do
+    checked_program "$name" $memcheck "$build/tests/$name"
+done
+
+# The examples, under their own names.
+rm -rf "$out/examples"
+mkdir -p "$out/examples"
+for example in "$build"/examples/*; do
+    wrapper=$out/examples/$(basename "$example")
+    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$memcheck" "$example" >"$wrapper"
+    chmod +x "$wrapper"
+done
+checked_examples "$out/examples"
+finish

@@ -1,0 +1,58 @@
+#!/bin/sh
+# Test programs and examples compiled with AddressSanitizer and UndefinedBehaviorSanitizer, with the library
+# compiled for the first too where the compiler can, show no error and no leak. timeout: 3600
+. "$(dirname "$0")/lib/checker.sh"
+need clang clang++
+HERD_TEST_SCALE=4
+export HERD_TEST_SCALE HERD_BUILD="$out" # for the programs that look for the examples, or what they preload
+mkdir -p "$out/tests"
+ln -sf "$build"/tests/*.so "$out/tests/"
+export ASAN_OPTIONS="exitcode=66:detect_stack_use_after_return=1:log_path=$reports"
+export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports"
+flags='-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined'
+flags="$flags -Wall -Wextra -pthread -Iinclude"
+libraries="-pthread $(cat "$build/native-static-libs")"
+
+# The sanitizer is a flag of the nightly compiler only, and each compiler has the run-time part of its own.
+target=$(rustc -vV | sed -n 's/^host: //p')
+runtime=$(ls "$(rustc --print sysroot)/lib/rustlib/$target/lib/"librustc-*_rt.asan.a)
+RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ${CARGO:-cargo} rustc --locked --lib --crate-type staticlib \
+    --target "$target" --target-dir "$out/target" || exit 1
+library=$out/target/$target/debug/libherd.a
+
+# compile SOURCE INTO MORE...
+compile() {
+    source=$1 into=$2
+    shift 2
+    mkdir -p "$(dirname "$into")"
+    case $source in
+    *.cpp) compiler='clang++ -std=c++17' ;;
+    *) compiler='clang -std=gnu99' ;;
+    esac
+    $compiler $flags -c "$source" -o "$into.o" &&
+        clang++ "$into.o" "$library" -Wl,--export-dynamic -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+            $libraries -lrt "$@" -o "$into"
+}
+
+left_out='
+case_handoff_leak        its memory is what grows: what is freed is kept for a while, to be found in use
+case_long_run_flat       the same
+misuse_contained         a library with assertions ends a process whose host has closed a descriptor of the library's
+'
+for name in $(programs "$left_out"); do
+    compile "$(ls tests/c/"$name".c*)" "$out/tests/$name" || exit 1
+    checked_program "$name" "$out/tests/$name"
+done
+
+for source in c_examples/*.c c_examples/*.cpp; do
+    name=$(basename "${source%.*}")
+    more=
+    case $name in
+    host_libev) more=-lev ;;
+    host_libevent) more=-levent_core ;;
+    host_libuv) more=-luv ;;
+    esac
+    test ! -x "$build/examples/$name" || compile "$source" "$out/examples/$name" $more || exit 1
+done
+checked_examples "$out/examples"
+finish

@@ -31,7 +31,7 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples herdtop man reference demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow noise test test-tools header header-check paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
+.PHONY: all lib examples herdtop man reference demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow coverage noise test test-tools header header-check paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
 
 all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
@@ -232,6 +232,9 @@ check-slow: ## run all tests, the long ones at full length, and again under ever
 
 noise: all $(TEST_PLAIN) $(TEST_HOOKS) $(TEST_SO) | test-tools ## run all tests, or those that match T=pattern, 5 times (N=times) on a machine that is busy and stands still at times
 	HERD_BUILD=$(abspath $(BUILD)) CARGO='$(CARGO)' CC='$(CC)' CXX='$(CXX)' tests/noise.sh '$(T)' '$(N)'
+
+coverage: all $(TEST_PLAIN) $(TEST_HOOKS) $(TEST_SO) | test-tools ## report which lines and branches of src/ the tests reach, into build/coverage/
+	HERD_BUILD=$(abspath $(BUILD)) CARGO='$(CARGO)' CC='$(CC)' CXX='$(CXX)' tests/coverage.sh '$(T)'
 
 # The tools that tests use, as command:package, or file:package. Root gets the missing ones installed; without them
 # the tests concerned are skipped.

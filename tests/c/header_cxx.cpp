@@ -105,6 +105,8 @@ int main()
     herd_accepted accepted = HERD_ACCEPTED_INIT;
     CHECK_CODE(herd_accept(worker.get(), &accepted), -EAGAIN);
     CHECK(herd_version_number() == HERD_VERSION_MAJOR * 10000 + HERD_VERSION_MINOR * 100 + HERD_VERSION_PATCH);
+    CHECK_EQ(strcmp(herd_version_string(), HERD_VERSION_STRING), 0);
     CHECK_EQ(herd_abi(), HERD_ABI);
+    CHECK_EQ(strcmp(herd_strerror(-4000), "unknown error code"), 0);
     return 0;
 }

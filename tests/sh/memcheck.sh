@@ -13,6 +13,7 @@ left_out='
 case_long_run_flat       its memory is what grows: what is freed is kept for a while, to be found in use
 chaos                    hundreds of workers, each as slow to start as valgrind is
 handoff_chaos            the same
+handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
 '
 for name in $(programs "$left_out"); do

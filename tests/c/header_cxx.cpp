@@ -107,6 +107,7 @@ int main()
     CHECK(herd_version_number() == HERD_VERSION_MAJOR * 10000 + HERD_VERSION_MINOR * 100 + HERD_VERSION_PATCH);
     CHECK_EQ(strcmp(herd_version_string(), HERD_VERSION_STRING), 0);
     CHECK_EQ(herd_abi(), HERD_ABI);
+    CHECK_EQ(herd_is_alive(herd.get()), 1);
     CHECK_EQ(strcmp(herd_strerror(-4000), "unknown error code"), 0);
     return 0;
 }

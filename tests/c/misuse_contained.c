@@ -174,7 +174,8 @@ static void listeners_changed_under_workers(void)
 /* A child that was forked before a listener was added would hold the right without it. */
 static void forked_before_listening(void)
 {
-    struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
+    static struct herd *herd; /* the child ends without giving it back: that is no leak */
+    herd = new_herd(HERD_MODE_MUTEX, 2);
     int *go = (int *)shared_memory(sizeof *go);
     pid_t child = test_fork();
     if (child == 0) {

@@ -13,6 +13,8 @@ left_out='
 case_long_run_flat       its memory is what grows: what is freed is kept for a while, to be found in use
 chaos                    hundreds of workers, each as slow to start as valgrind is
 handoff_chaos            the same
+listen_systemd           starts itself anew, by /proc/self/exe: that is valgrind
+listen_systemd_refused   the same
 handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
 '

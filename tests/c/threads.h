@@ -148,6 +148,19 @@ CHECK_HELPER void threads_end(void)
     CHECK_CODE(herd_destroy(serve.herd), 0);
 }
 
+/* At least so many connections, and more until each thread has one. Returns their number. */
+CHECK_HELPER int threads_connect_to_all(int *clients, int least, int most)
+{
+    int made = 0, slot = 0;
+    while (made < least || slot < serve.workers) {
+        CHECK(made < most);
+        clients[made++] = serve_connect(&slot);
+        for (slot = 0; slot < serve.workers && serve_stats(slot).connections_open > 0; slot++) {
+        }
+    }
+    return made;
+}
+
 /* So many threads, of one process and of two, in each mode that coordinates them. */
 CHECK_HELPER void threads_in_all_forms(void (*scenario)(void), int workers)
 {

@@ -4,19 +4,6 @@
 
 enum { processes = 2, count = 4, connections = 100, connections_most = 600 };
 
-/* So many, and more until each thread has one. Returns their number. */
-static int connect_all(int *clients)
-{
-    int made = 0, slot = 0;
-    while (made < connections || slot < processes * count) {
-        CHECK(made < connections_most);
-        clients[made++] = serve_connect(&slot);
-        for (slot = 0; slot < processes * count && serve_stats(slot).connections_open > 0; slot++) {
-        }
-    }
-    return made;
-}
-
 static void kill_one(uint32_t mode, int reported)
 {
     struct herd_config config = HERD_CONFIG_INIT;
@@ -24,7 +11,7 @@ static void kill_one(uint32_t mode, int reported)
     config.mode = mode;
     config.accept_delay_ms = 300;
     threads_start(&config, processes, count);
-    int made = connect_all(clients);
+    int made = threads_connect_to_all(clients, connections, connections_most);
     pid_t dead = serve.pids[0];
     for (slot = 0; slot < count; slot++) {
         serve.pids[slot] = 0;
@@ -52,7 +39,7 @@ static void kill_one(uint32_t mode, int reported)
     threads_fork(0, count);
     WAIT_UNTIL(serve_total().workers == processes * count, 10000);
     threads_settle();
-    made = connect_all(clients);
+    made = threads_connect_to_all(clients, connections, connections_most);
     for (int i = 0; i < made; i++) {
         serve_echo(clients[i]);
         close(clients[i]);

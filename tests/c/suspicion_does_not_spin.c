@@ -69,5 +69,8 @@ int main(void)
     const uint64_t turns = stats_of(herd, 1).turns - before;
     printf("%llu turns in a second\n", (unsigned long long)turns);
     REQUIRE(turns < 200);
+    close(client);
+    close(accepted_fd);
+    REQUIRE(herd_worker_destroy(other) == 0 && herd_worker_destroy(holder) == 0 && herd_destroy(herd) == 0);
     return 0;
 }

@@ -93,6 +93,6 @@ int main(void)
     struct seen seen;
     /* On a slow machine the flood is forgotten before all are connected. */
     CHECK_IN_SOME_TRY(seen = flood_and_connect(raw), seen.at_once <= 6); /* else this test sees no flood */
-    CHECK(seen.later >= 12);
+    CHECK(seen.later > 6); /* none at all, if it were not forgotten */
     test_exit(0);
 }

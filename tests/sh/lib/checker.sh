@@ -33,6 +33,8 @@ host_herd_wakeups        the same
 server_wakeups           the same
 threads_wakeups          the same
 right_idle_herd          wake-ups in a time
+right_spread             sleeps, and who is idle when
+right_stranded           how long a connection waits, in tens of milliseconds
 '
 
 # programs LEFT-OUT: the names of the test programs but those that LEFT-OUT or $measures begin a line with.

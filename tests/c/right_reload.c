@@ -3,7 +3,7 @@
  * crashed worker's slot is free again; the new generation serves what comes, the old one what it has. */
 #include "right.h"
 
-enum { generation = 4, slots = 2 * generation, reloads = 3, clients_most = 64 };
+enum { generation = 4, slots = 2 * generation, reloads = 3, clients_most = 400 };
 
 static int clients[slots][clients_most], client_count[slots];
 
@@ -22,6 +22,7 @@ static void connect_to_all(int first)
         CHECK(slot >= first && slot < first + generation);
         CHECK(client_count[slot] < clients_most);
         clients[slot][client_count[slot]++] = fd;
+        sleep_ms(1); /* so that those who are not run just now come to it */
     }
 }
 

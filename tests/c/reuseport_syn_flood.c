@@ -64,10 +64,13 @@ static struct seen flood_and_connect(int raw)
     serve_prepare(&config, 2);
     serve_fork(0);
     serve_settle();
+    /* The other one has begun and waits for a word, so that it is there well before the flood is forgotten. */
+    SHARED_SET(serve.shared->hold_back, 1u);
+    serve_fork(1);
     for (int i = 0; i < flood; i++) {
         send_syn(raw, (uint16_t)(2000 + i), (uint16_t)atoi(strrchr(serve.address, ':') + 1));
     }
-    serve_fork(1);
+    SHARED_SET(serve.shared->hold_back, 0u);
     serve_settle();
     seen.at_once = connect_some(0);
     /* Slot 0 has a load of 0 now, and slot 1 one of 20. */

@@ -33,7 +33,9 @@ static struct herd *handoff_herd(uint32_t connections)
     config.mode = HERD_MODE_HANDOFF;
     config.max_workers = 3;
     config.worker_connections = connections;
-    config.accept_delay_ms = 60000; /* no tick, at which one worker would look after the other's queue */
+    /* Long before one worker takes what another one has not. */
+    config.accept_delay_ms = 60000;
+    config.handover_delay_us = 1000000;
     CHECK_CODE(herd_create(&config, &herd), 0);
     return herd;
 }

@@ -15,6 +15,7 @@ chaos                    hundreds of workers, each as slow to start as valgrind 
 handoff_chaos            the same
 listen_systemd           starts itself anew, by /proc/self/exe: that is valgrind
 listen_systemd_refused   the same
+fault_activation         the same
 hpp_callbacks            has an operator new of its own, which valgrind replaces, and not the delete to it
 handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own

@@ -38,6 +38,9 @@ compile() {
 left_out='
 case_handoff_leak        its memory is what grows: what is freed is kept for a while, to be found in use
 case_long_run_flat       the same
+fault_activation         the sanitizer stands between the library and the calls that would fail
+fault_half_made          the same
+fault_steps              the same
 misuse_contained         a library with assertions ends a process whose host has closed its descriptors
 '
 for name in $(programs "$left_out"); do

@@ -75,6 +75,7 @@ checked_program() {
     program_name=$1
     shift
     preloaded=$(sed -n 's/^ *preload("\(.*\)", argv);/\1/p' "tests/c/$program_name".c*)
+    case $program_name in fault_*) preloaded=preload_faults ;; esac
     test -z "$preloaded" || set -- env LD_PRELOAD="$HERD_BUILD/tests/$preloaded.so" "$@"
     checked "$program_name" timeout -k 5 "$(seconds_for "$program_name")" "$@"
 }

@@ -90,7 +90,7 @@ counter_reaches() { counted=$(counter "$1") && test "${counted:-0}" -ge "$2"; }
 # connections tell. On a busy machine it can be over before anybody has looked: then there is another.
 begin_slow() {
     for try in 1 2 3 4 5; do
-        get "/slow?ms=$1" >"$tmp/slow" 2>&1 &
+        get "/slow?ms=$1" >"$tmp/slow" 2>"$tmp/slow.err" &
         slow=$!
         until has_ended "$slow"; do
             if counter_reaches connections_open "$2"; then return; fi

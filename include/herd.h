@@ -887,7 +887,8 @@ struct herd_stats {
      */
     uint64_t holder_since_us;
     /**
-     * When these figures were read.
+     * When these figures were read. Of a herd that has ended (`herd_is_alive`): the last moment that its
+     * workers noted, so that none of their times goes on; 0: there was none.
      */
     uint64_t now_us;
     /**
@@ -1138,9 +1139,9 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
  * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
  * errno values from memfd_create(2), fallocate(2), mmap(2), eventfd(2) and timerfd_create(2), and
- * with a name from open(2) of its file: -EPERM, -ELOOP: it is not this user's. Keeps
- * max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more with the
- * second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
+ * with a name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has
+ * the name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
+ * with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
  * steered (`herd_is_steered`). Any thread. Since 0.1.
  */
 int herd_create(const struct herd_config *config, struct herd **herd);
@@ -1527,12 +1528,15 @@ int herd_accept_disabled(struct herd_worker *worker);
  * /dev/shm/herd-UID-NAME, which only its owner (and root) can read; its owner may give others the
  * right to read it with chmod(2).
  *
- * Returns 0 and stores the herd in `*herd`. -ENOENT: none of this name; -EACCES: not allowed;
- * HERD_EVERSION: it runs a version of the library whose memory this one cannot read; HERD_EDAMAGED,
- * -EPERM, -ELOOP: the file is not a herd's; -EINVAL: NULL, or no name; -EMFILE, -ENFILE, -ENOMEM.
- * Keeps one descriptor open. Any process, any thread; a forked child may use it as well. Since 0.1.
+ * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, or no name; -ENOENT: none of this name, or
+ * one that is just being made; -EACCES: not allowed to read it; -EPERM, -ELOOP, -ENXIO: what has the
+ * name is no regular file of that user (another user's, or a directory; a symbolic link; a socket);
+ * HERD_EDAMAGED: it is one, but not a herd's; HERD_EVERSION: it runs a version of the library whose
+ * memory this one cannot read; -EMFILE, -ENFILE: no descriptor; -ENOMEM; HERD_EINTERNAL. Keeps one
+ * descriptor open. Any process, any thread; a forked child may use it as well. Since 0.1.
  */
-int herd_open(const char *name, struct herd **herd);
+int herd_open(const char *name,
+              struct herd **herd);
 
 /**
  * Whether a process of the herd lives: one that made it, or was forked by one.
@@ -1591,8 +1595,8 @@ uint64_t herd_histogram_end_us(uint32_t bucket);
  * Writes all figures as text for Prometheus (its text format, version 0.0.4) into `buffer` of
  * `buffer_bytes`, NUL-terminated: to be served as `text/plain; version=0.0.4`. The metrics of a slot
  * have its number as label `slot`; slots that never had a worker are left out. What each metric is
- * says its HELP line. Not for every turn: it allocates memory for the text, some 100 bytes for each
- * of 45 lines a slot.
+ * says its HELP line. Not for every turn: it allocates memory for the text, about 100 bytes for each
+ * of some 50 lines a slot.
  *
  * Returns the length of the text without the NUL. With NULL and 0 it returns a number of bytes in
  * which the text fits for as long as the herd lives. -ENOSPC: it does not fit, and nothing was

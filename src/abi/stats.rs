@@ -128,7 +128,8 @@ pub struct herd_stats {
     pub slots: u32,
     /// Since when the holder has the right; 0: nobody has it, or for too short a time yet.
     pub holder_since_us: u64,
-    /// When these figures were read.
+    /// When these figures were read. Of a herd that has ended (`herd_is_alive`): the last moment that its
+    /// workers noted, so that none of their times goes on; 0: there was none.
     pub now_us: u64,
     /// The fewest connections that a worker has open. Here and in the next five, those slots are
     /// compared that have a worker; all 0 if there is none.

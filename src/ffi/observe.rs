@@ -1,7 +1,7 @@
 //! Looking at a herd from outside.
 
 use super::fence::{code, fence, install_hook};
-use super::handle::{AnyHerd, Output, into_herd_pointer, text, with_any_herd, with_source};
+use super::handle::{AnyHerd, Output, into_herd_pointer, text, with_source};
 use crate::abi::*;
 // What a herd can be called, for programs in Rust that look for herds.
 pub use crate::settings::is_name;
@@ -20,10 +20,12 @@ use std::ffi::{c_char, c_int};
 /// /dev/shm/herd-UID-NAME, which only its owner (and root) can read; its owner may give others the
 /// right to read it with chmod(2).
 ///
-/// Returns 0 and stores the herd in `*herd`. -ENOENT: none of this name; -EACCES: not allowed;
-/// HERD_EVERSION: it runs a version of the library whose memory this one cannot read; HERD_EDAMAGED,
-/// -EPERM, -ELOOP: the file is not a herd's; -EINVAL: NULL, or no name; -EMFILE, -ENFILE, -ENOMEM.
-/// Keeps one descriptor open. Any process, any thread; a forked child may use it as well. Since 0.1.
+/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, or no name; -ENOENT: none of this name, or
+/// one that is just being made; -EACCES: not allowed to read it; -EPERM, -ELOOP, -ENXIO: what has the
+/// name is no regular file of that user (another user's, or a directory; a symbolic link; a socket);
+/// HERD_EDAMAGED: it is one, but not a herd's; HERD_EVERSION: it runs a version of the library whose
+/// memory this one cannot read; -EMFILE, -ENFILE: no descriptor; -ENOMEM; HERD_EINTERNAL. Keeps one
+/// descriptor open. Any process, any thread; a forked child may use it as well. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_open(name: *const c_char, herd: *mut *mut herd) -> c_int {
     let open = || -> Result<usize> {
@@ -48,13 +50,7 @@ pub extern "C" fn herd_open(name: *const c_char, herd: *mut *mut herd) -> c_int 
 /// Returns 1 or 0; a herd of the calling process lives. -EINVAL: NULL. Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_is_alive(herd: *const herd) -> c_int {
-    with_any_herd(herd, |any| {
-        let is_alive = match any {
-            AnyHerd::Own(_) => true,
-            AnyHerd::Observed(observed) => observed.is_in_use()?,
-        };
-        Ok(is_alive.into())
-    })
+    with_source(herd, |source| Ok(source.is_alive()?.into()))
 }
 
 /// The number of worker slots, max_workers of the configuration. -EINVAL: NULL. Any thread.

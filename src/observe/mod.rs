@@ -9,14 +9,13 @@ use crate::abi::*;
 use crate::shm::Source;
 use crate::shm::slot::{Condition, Slot};
 use crate::shm::times::{Histogram, Times};
-use crate::sys::clock::now_us;
 use crate::sys::{Error, Result};
 use imbalance::Imbalance;
 use std::mem::size_of;
 
 /// The figures of one slot. -EINVAL: no such slot.
 pub fn worker(source: &dyn Source, slot: usize) -> Result<herd_stats> {
-    figures(source, slot, now_us())
+    figures(source, slot, source.until_us()?)
 }
 
 /// The same without the present wait or turn. Its beginning and the sum of those before are not read
@@ -27,7 +26,7 @@ fn worker_counted(source: &dyn Source, slot: usize) -> Result<herd_stats> {
 
 /// What the worker has been at counts up to `until_us`.
 fn figures(source: &dyn Source, slot: usize, until_us: u64) -> Result<herd_stats> {
-    let mut stats = empty(source);
+    let mut stats = empty(source)?;
     let mut condition = None;
     let mut compared = Comparison::default();
     source.with_slot(slot, &mut |slot| {
@@ -47,7 +46,7 @@ fn figures(source: &dyn Source, slot: usize, until_us: u64) -> Result<herd_stats
 
 /// The sums of all slots.
 pub fn total(source: &dyn Source) -> Result<herd_stats> {
-    let mut stats = empty(source);
+    let mut stats = empty(source)?;
     let mut compared = Comparison::default();
     for number in 0..source.identity().slots() {
         source.with_slot(number, &mut |slot| {
@@ -82,14 +81,14 @@ pub fn histogram(source: &dyn Source, slot: Option<usize>, which: u32) -> Result
     Ok(sum)
 }
 
-fn empty(source: &dyn Source) -> herd_stats {
-    herd_stats {
+fn empty(source: &dyn Source) -> Result<herd_stats> {
+    Ok(herd_stats {
         size: size_of::<herd_stats>() as u32,
-        now_us: now_us(),
+        now_us: source.until_us()?,
         slots: source.identity().slots() as u32,
         holder: -1,
         ..Default::default()
-    }
+    })
 }
 
 fn state(condition: Condition) -> u32 {

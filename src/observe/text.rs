@@ -6,6 +6,7 @@ use crate::abi::*;
 use crate::shm::Source;
 use crate::shm::times::end_of;
 use crate::sys::Result;
+use crate::sys::clock::start_since_1970_us;
 use std::fmt::{self, Display, Formatter, Write};
 
 #[derive(Clone, Copy)]
@@ -100,6 +101,15 @@ const PER_SLOT: &[PerSlot] = &[
         ("resting", |s| Count((s.state == HERD_STATE_RESTING).into()))]),
 ];
 
+/// When something that still is so began, for `time() - x` in a query: seconds since 1970, as Prometheus
+/// wants it ("timestamps, not time since"). A sample is there only while it is so.
+const STATE_SINCE: (&str, &str) =
+    ("herd_worker_state_since_timestamp_seconds", "When the worker came into its state.");
+const RIGHT_SINCE: (&str, &str) = (
+    "herd_accept_right_since_timestamp_seconds",
+    "Since when the worker that has the accept right has it.",
+);
+
 /// Metrics of the herd as a whole.
 #[rustfmt::skip]
 const OF_HERD: &[(&str, &str, Read)] = &[
@@ -136,9 +146,11 @@ pub fn text(source: &dyn Source, all: bool) -> Result<String> {
         }
     }
     let total = total(source)?;
+    let is_alive = source.is_alive()?;
     let mut text = String::new();
     write_slots(&mut text, &slots, total.holder)
-        .and_then(|()| write_herd(&mut text, &total))
+        .and_then(|()| write_since(&mut text, &slots, &total, all))
+        .and_then(|()| write_herd(&mut text, &total, is_alive))
         .expect("writing to a string does not fail");
     for &(name, help, which) in TIMES {
         let times = histogram(source, None, which)?;
@@ -184,7 +196,34 @@ fn write_slots(text: &mut String, slots: &[(usize, herd_stats)], holder: i32) ->
     Ok(())
 }
 
-fn write_herd(text: &mut String, total: &herd_stats) -> fmt::Result {
+fn write_since(
+    text: &mut String,
+    slots: &[(usize, herd_stats)],
+    total: &herd_stats,
+    all: bool,
+) -> fmt::Result {
+    let start_us = start_since_1970_us();
+    // To the millisecond: the start is read anew each time, which must not look like a change.
+    let since = |us: u64| Us(us.saturating_add(start_us) / 1000 * 1000);
+    let (name, help) = STATE_SINCE;
+    write_head(text, name, G, help)?;
+    for (number, stats) in slots {
+        if all || stats.workers > 0 {
+            writeln!(text, "{name}{{slot=\"{number}\"}} {}", since(stats.state_since_us))?;
+        }
+    }
+    let (name, help) = RIGHT_SINCE;
+    write_head(text, name, G, help)?;
+    if all || total.holder_since_us > 0 {
+        writeln!(text, "{name} {}", since(total.holder_since_us))?;
+    }
+    Ok(())
+}
+
+fn write_herd(text: &mut String, total: &herd_stats, is_alive: bool) -> fmt::Result {
+    let name = "herd_alive";
+    write_head(text, name, G, "1 while a process of the herd lives; 0: its last figures.")?;
+    writeln!(text, "{name} {}", u8::from(is_alive))?;
     for (name, help, read) in OF_HERD {
         write_head(text, name, G, help)?;
         writeln!(text, "{name} {}", read(total))?;

@@ -29,6 +29,11 @@ use times::Times;
 pub trait Source {
     fn identity(&self) -> &Identity;
     fn word(&self) -> Result<Word>;
+    /// Whether a process of the herd lives.
+    fn is_alive(&self) -> Result<bool>;
+    /// The moment that the figures are of, on the clock of `now_us`: the present one, or once the herd
+    /// has ended the last that its workers noted. Else the dead would go on waiting and working.
+    fn until_us(&self) -> Result<u64>;
     /// -EINVAL: no such slot.
     fn with_slot(&self, number: usize, look: &mut dyn FnMut(&Slot)) -> Result<()>;
     /// -EINVAL: no such slot.

@@ -8,14 +8,19 @@ use super::region::place_of;
 use super::slot::Slot;
 use super::times::Times;
 use crate::shm::lock::Word;
+use crate::sys::clock::now_us;
 use crate::sys::named_memory::Look;
 use crate::sys::{Error, Result};
 use std::mem::{offset_of, size_of};
 use std::slice;
+use std::sync::OnceLock;
 
 pub struct Observed {
     look: Look,
     identity: Identity,
+    /// The last moment that the workers noted. Known once the herd has ended, which is for good: its
+    /// name goes to another file.
+    ended_us: OnceLock<u64>,
 }
 
 /// For which any bytes are a value.
@@ -45,12 +50,15 @@ impl Observed {
         let mut identity = Identity::new(0, 0, 0);
         read(&look, &mut identity, offset_of!(Header, identity))?;
         identity.check(bytes)?;
-        Ok(Observed { look, identity })
+        Ok(Observed { look, identity, ended_us: OnceLock::new() })
     }
 
-    /// Whether a process of the herd lives.
-    pub fn is_in_use(&self) -> Result<bool> {
-        self.look.is_in_use()
+    fn last_noted_us(&self) -> Result<u64> {
+        let mut last_us = 0;
+        for number in 0..self.identity.slots() {
+            self.with_slot(number, &mut |slot| last_us = last_us.max(slot.noted_us(now_us())))?;
+        }
+        Ok(last_us)
     }
 }
 
@@ -71,6 +79,22 @@ impl Source for Observed {
         let mut word = 0;
         read(&self.look, &mut word, offset_of!(Header, lock))?;
         Ok(Word::from_number(word))
+    }
+
+    fn is_alive(&self) -> Result<bool> {
+        Ok(self.ended_us.get().is_none() && self.look.is_in_use()?)
+    }
+
+    fn until_us(&self) -> Result<u64> {
+        if let Some(&ended_us) = self.ended_us.get() {
+            return Ok(ended_us);
+        }
+        if self.is_alive()? {
+            return Ok(now_us());
+        }
+        // After it was seen to have ended, so that nothing is noted any more.
+        let last_us = self.last_noted_us()?;
+        Ok(*self.ended_us.get_or_init(|| last_us))
     }
 
     fn with_slot(&self, number: usize, look: &mut dyn FnMut(&Slot)) -> Result<()> {

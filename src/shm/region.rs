@@ -7,6 +7,7 @@ use super::lock::Word;
 use super::slot::Slot;
 use super::times::Times;
 use crate::sys::Result;
+use crate::sys::clock::now_us;
 use crate::sys::memory::{lock_file, map_shared};
 use crate::sys::named_memory::{Hold, Place};
 use memmap2::MmapRaw;
@@ -101,6 +102,14 @@ impl Source for Region {
 
     fn word(&self) -> Result<Word> {
         Ok(self.lock.word())
+    }
+
+    fn is_alive(&self) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn until_us(&self) -> Result<u64> {
+        Ok(now_us())
     }
 
     fn with_slot(&self, number: usize, look: &mut dyn FnMut(&Slot)) -> Result<()> {

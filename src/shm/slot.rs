@@ -312,6 +312,15 @@ impl Slot {
         self.now.right_since_us.load(Relaxed)
     }
 
+    /// The latest time in it: when its owners, or those that asked them, last noted one. What lies after
+    /// `now_us` is damage.
+    pub fn noted_us(&self, now_us: u64) -> u64 {
+        let Now { since_us, rests_since_us, right_since_us, .. } = &self.now;
+        let times = [since_us, rests_since_us, right_since_us, &self.asked_us];
+        let noted = times.map(|time| time.load(Relaxed)).into_iter().filter(|&us| us <= now_us);
+        noted.max().unwrap_or(0)
+    }
+
     /// What the owner is at now, and since when; None: the slot is free.
     pub fn condition(&self) -> Option<Condition> {
         let pid = self.claim().pid()?;
@@ -356,6 +365,25 @@ mod tests {
         // Five were open when the first one left.
         assert_eq!((stats.reaps, stats.lost, stats.workers), (1, 5, 0));
         assert_eq!(slot.try_claim(0), None);
+    }
+
+    #[test]
+    fn the_last_time_noted_is_not_one_to_come() {
+        let slot = Slot::default();
+        assert_eq!(slot.noted_us(1000), 0);
+        let times = [
+            &slot.asked_us,
+            &slot.now.since_us,
+            &slot.now.rests_since_us,
+            &slot.now.right_since_us,
+        ];
+        for (later, time) in times.into_iter().enumerate() {
+            time.store(100 + later as u64, Relaxed);
+            assert_eq!(slot.noted_us(1000), 100 + later as u64);
+        }
+        slot.now.since_us.store(u64::MAX, Relaxed);
+        assert_eq!(slot.noted_us(1000), 103);
+        assert_eq!(slot.noted_us(50), 0);
     }
 
     #[test]

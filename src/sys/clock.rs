@@ -17,6 +17,13 @@ pub fn rest_a_millisecond() {
     unsafe { libc::poll(std::ptr::null_mut(), 0, 1) };
 }
 
+/// Microseconds from 1970 to the start of `now_us`, as the system's clock is set at present.
+pub fn start_since_1970_us() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_REALTIME).expect("CLOCK_REALTIME exists on Linux");
+    let since_1970_us = now.tv_sec() as u64 * 1_000_000 + now.tv_nsec() as u64 / 1000;
+    since_1970_us.saturating_sub(now_us())
+}
+
 /// Milliseconds until `deadline_us` as epoll_wait(2) wants them: rounded up, so that the wait does
 /// not end before the deadline.
 pub fn timeout_until_ms(deadline_us: u64, now_us: u64) -> i32 {

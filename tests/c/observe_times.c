@@ -79,6 +79,22 @@ static void as_text(void)
     free(text);
 }
 
+/* Since when a worker is in its state, and only if there is one. */
+static void state_since_as_text(int gone)
+{
+    char text[1 << 16], sample[96];
+    CHECK(herd_stats_text(serve.herd, text, sizeof text) > 0);
+    for (int slot = 0; slot < workers; slot++) {
+        snprintf(sample, sizeof sample, "\nherd_worker_state_since_timestamp_seconds{slot=\"%d\"} ", slot);
+        const char *found = strstr(text, sample);
+        CHECK_EQ(found == NULL, slot == gone);
+        if (found != NULL) {
+            double since = atof(found + strlen(sample)), now = (double)time(NULL);
+            CHECK(since > now - 600 && since < now + 60); /* the machine's clock may be set */
+        }
+    }
+}
+
 /* Returns how many hand-overs were timed. */
 static int run(uint32_t mode)
 {
@@ -144,6 +160,7 @@ static int run(uint32_t mode)
     CHECK_EQ(serve_stats(slot).lost, 1);
     CHECK_EQ(serve_stats(slot).state, HERD_STATE_NONE);
     CHECK_EQ(serve_stats(slot).pid, 0);
+    state_since_as_text(slot);
     CHECK_EQ(serve_total().connections_open, 0);
     close(client);
     serve_end();

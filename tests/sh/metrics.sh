@@ -9,6 +9,7 @@ for candidate in /usr/bin/python3 python3; do
 done
 test -n "$python" || { echo 'no python3 with prometheus_client'; exit 77; }
 
+began=$(date +%s)
 start hello_prefork --listen 127.0.0.1:0 --workers 3 --mode mutex
 for request in 1 2 3 4 5 6 7 8 9 10; do test "$(get /)" = hello || fail "request $request"; done
 eventually counter_is connections_open 1 || fail 'connections stay open'
@@ -16,8 +17,8 @@ eventually counter_is connections_open 1 || fail 'connections stay open'
 curl -s -S --max-time 20 "http://$address/metrics" -o "$tmp/metrics" "http://$address/" -o "$tmp/body" \
     "http://$address/metrics" -o "$tmp/again" || fail curl
 test "$(cat "$tmp/body")" = hello || fail 'a request after /metrics'
-"$python" - "$tmp/metrics" <<'END'
-import sys
+"$python" - "$tmp/metrics" "$began" <<'END'
+import sys, time
 from prometheus_client.parser import text_string_to_metric_families
 
 families = {f.name: f for f in text_string_to_metric_families(open(sys.argv[1]).read())}
@@ -42,6 +43,13 @@ assert total("herd_requests_total") == accepted
 assert sum(s.value for s in values("herd_worker_state")) == 3
 assert sum(s.value for s in values("herd_accept_right_held")) <= 1
 assert total("herd_waiting_seconds_total") > 0.1
+assert total("herd_alive") == 1
+# Timestamps of this run, to a few seconds: the machine's clock may be set meanwhile.
+for name, most in ("herd_worker_state_since", 3), ("herd_accept_right_since", total("herd_accept_right_held")):
+    since = [s.value for s in values(name + "_timestamp_seconds")]
+    assert len(since) <= most and families[name + "_timestamp_seconds"].type == "gauge", since
+    assert all(int(sys.argv[2]) - 5 <= at <= time.time() + 5 for at in since), since
+assert len(values("herd_worker_state_since_timestamp_seconds")) == 3
 for name in ("right_held", "accept_delay", "handover", "turn_work"):
     family = families[f"herd_{name}_seconds"]
     assert family.type == "histogram"

@@ -19,9 +19,9 @@
  * still ask std::current_exception. None passes through the library, where it would leave work half
  * done. Catch inside of the callback what is meant to be survived.
  *
- * Owners. `herd`, `worker` and `connection` move and are not copied; `event` and `timer` stay where
- * they are, being linked into the worker, and belong as members into the host's own object. An owner
- * whose end fails in its destructor or in an assignment tells nobody: `destroy` does. Empty or
+ * Owners. `herd`, `observer`, `worker` and `connection` move and are not copied; `event` and `timer`
+ * stay where they are, being linked into the worker, and belong as members into the host's own object.
+ * An owner whose end fails in its destructor or in an assignment tells nobody: `destroy` does. Empty or
  * moved-from ones answer every call with -EINVAL. Ends come in this order: events and timers, then
  * their connections, then the worker, then the herd. Members are destroyed in reverse, so: the
  * connection is declared before its event.
@@ -210,6 +210,7 @@ public:
     [[nodiscard]] inline result<connection> accept(herd_accepted &details) const noexcept;
 
     [[nodiscard]] result<int> conn_opened() const noexcept { return detail::to_result(herd_conn_opened(worker_)); }
+    [[nodiscard]] std::error_code request_done() const noexcept { return to_error(herd_request_done(worker_)); }
     [[nodiscard]] result<int> conn_closed() const noexcept { return detail::to_result(herd_conn_closed(worker_)); }
     [[nodiscard]] std::error_code set_load(std::int64_t load) const noexcept
     {
@@ -487,16 +488,113 @@ using if_accepts = std::enable_if_t<std::is_invocable_v<F &, connection, peer>>;
 
 } // namespace detail
 
+/// A herd that somebody else owns, to be looked at: a pointer with the reading calls on it, to be passed by
+/// value.
+class herd_ref {
+public:
+    herd_ref() noexcept = default;
+    herd_ref(const ::herd *of) noexcept : herd_(const_cast<::herd *>(of)) {}
+
+    /// For the calls of <herd.h>.
+    ::herd *get() const noexcept { return herd_; }
+    explicit operator bool() const noexcept { return herd_ != nullptr; }
+
+    /// HERD_MODE_... and HERD_BALANCE_... in force.
+    [[nodiscard]] result<int> mode() const noexcept { return detail::to_result(herd_mode(herd_)); }
+    [[nodiscard]] result<int> balance() const noexcept { return detail::to_result(herd_balance(herd_)); }
+    [[nodiscard]] result<int> slots() const noexcept { return detail::to_result(herd_slots(herd_)); }
+    [[nodiscard]] result<bool> is_alive() const noexcept { return detail::to_result<bool>(herd_is_alive(herd_)); }
+
+    /// Figures of the whole herd, or of one slot.
+    [[nodiscard]] result<herd_stats> stats() const noexcept
+    {
+        return filled<herd_stats>([this](herd_stats *total) noexcept { return herd_stats_total(herd_, total); });
+    }
+    [[nodiscard]] result<herd_stats> stats(int slot) const noexcept
+    {
+        return filled<herd_stats>([&](herd_stats *own) noexcept { return herd_stats_worker(herd_, slot, own); });
+    }
+
+    /// `which` is HERD_HISTOGRAM_...
+    [[nodiscard]] result<herd_histogram> histogram(std::uint32_t which, int slot = HERD_ALL_SLOTS) const noexcept
+    {
+        return filled<herd_histogram>(
+            [&](herd_histogram *times) noexcept { return herd_stats_histogram(herd_, slot, which, times); });
+    }
+
+    /// All figures as text for Prometheus.
+    [[nodiscard]] result<std::string> stats_text() const
+    {
+        const int room = herd_stats_text(herd_, nullptr, 0);
+        if (room < 0) {
+            return to_error(room);
+        }
+        std::string text(static_cast<std::size_t>(room), '\0');
+        const int length = herd_stats_text(herd_, text.data(), text.size());
+        if (length < 0) {
+            return to_error(length);
+        }
+        text.resize(static_cast<std::size_t>(length));
+        return text;
+    }
+
+protected:
+    ::herd *herd_ = nullptr;
+
+private:
+    template <class T, class Read>
+    static result<T> filled(const Read &read) noexcept
+    {
+        T figures{};
+        figures.size = sizeof figures;
+        const int code = read(&figures);
+        return code < 0 ? result<T>(to_error(code)) : result<T>(figures);
+    }
+};
+
+/// A herd that other processes run, or ran, opened by its name to be looked at.
+class observer : public herd_ref {
+public:
+    observer() noexcept = default;
+    observer(observer &&other) noexcept : herd_ref(std::exchange(other.herd_, nullptr)) {}
+    observer &operator=(observer &&other) noexcept
+    {
+        if (this != &other) {
+            close();
+            herd_ = std::exchange(other.herd_, nullptr);
+        }
+        return *this;
+    }
+    ~observer() { close(); }
+
+    /// "web", or "33:web" for the herd of the user with id 33.
+    [[nodiscard]] static result<observer> open(const char *name) noexcept
+    {
+        observer opened;
+        if (const auto error = to_error(herd_open(name, &opened.herd_))) {
+            return error;
+        }
+        return opened;
+    }
+
+    void close() noexcept
+    {
+        if (herd_ != nullptr) {
+            herd_destroy(std::exchange(herd_, nullptr));
+        }
+    }
+};
+
 /// Made by the parent before it forks or starts the threads that are to be workers.
 ///
 /// `on_accept` is called as `void(libherd::connection, libherd::peer)` by every worker, so by several
 /// at once if they are threads: it is kept const. In a forked child it is the child's own copy.
 /// Without it, connections are taken with `worker_ref::accept`.
-class herd {
+class herd : public herd_ref {
 public:
     herd() noexcept = default;
     herd(herd &&other) noexcept
-        : herd_(std::exchange(other.herd_, nullptr)), handlers_(std::exchange(other.handlers_, nullptr))
+        : herd_ref(std::exchange(other.herd_, nullptr)), handlers_(std::exchange(other.handlers_, nullptr))
     {
     }
     herd &operator=(herd &&other) noexcept
@@ -533,13 +631,6 @@ public:
         return to_error(code);
     }
 
-    /// For the calls of <herd.h>.
-    ::herd *get() const noexcept { return herd_; }
-    explicit operator bool() const noexcept { return herd_ != nullptr; }
-
-    /// HERD_MODE_... and HERD_BALANCE_... in force.
-    [[nodiscard]] result<int> mode() const noexcept { return detail::to_result(herd_mode(herd_)); }
-    [[nodiscard]] result<int> balance() const noexcept { return detail::to_result(herd_balance(herd_)); }
     /// 1: a program in the kernel sends connections to workers (HERD_MODE_REUSEPORT); 0: none does.
     [[nodiscard]] result<int> is_steered() const noexcept { return detail::to_result(herd_is_steered(herd_)); }
 
@@ -622,22 +713,6 @@ public:
     }
     [[nodiscard]] result<int> free_slots() const noexcept { return detail::to_result(herd_free_slots(herd_)); }
 
-    /// Counters of the whole herd, or of one slot.
-    [[nodiscard]] result<herd_stats> stats() const noexcept
-    {
-        herd_stats total{};
-        total.size = sizeof total;
-        const int code = herd_stats_total(herd_, &total);
-        return code < 0 ? result<herd_stats>(to_error(code)) : result<herd_stats>(total);
-    }
-    [[nodiscard]] result<herd_stats> stats(int slot) const noexcept
-    {
-        herd_stats own{};
-        own.size = sizeof own;
-        const int code = herd_stats_worker(herd_, slot, &own);
-        return code < 0 ? result<herd_stats>(to_error(code)) : result<herd_stats>(own);
-    }
-
 private:
     /// `add` gives the listener, or how many there are, as it says with `is_one`.
     template <class F, class Add>
@@ -659,7 +734,6 @@ private:
         return detail::to_result(code);
     }
 
-    ::herd *herd_ = nullptr;
     detail::accept_handler *handlers_ = nullptr;
 };
 

@@ -27,6 +27,10 @@ int main()
         || !herd->listen_systemd(nullptr, accept)) {
         return 1;
     }
+    auto observer = libherd::observer::open("herd");
+    if (observer && observer->stats(0) && observer->histogram(HERD_HISTOGRAM_HANDOVER) && observer->stats_text()) {
+        return 2;
+    }
     auto worker = libherd::worker::create(*herd);
     libherd::event event(*worker, [&herd](std::uint32_t) { static_cast<void>(herd->stats()); });
     libherd::timer timer(*worker, [&event] { static_cast<void>(event.post()); });

@@ -121,6 +121,7 @@ static void peer(const char *address, const char *client_name)
         size_t start = offsetof(struct sockaddr_un, sun_path) + 1;
         CHECK_EQ(bind(client, (struct sockaddr *)&bound, (socklen_t)(start + bytes)), 0);
         CHECK_EQ(connect(client, (struct sockaddr *)&server, (socklen_t)(start + server_bytes)), 0);
+        SHARED_ADD(*check_connected, 1u); /* as connect_to does */
     } else {
         client = connect_to(address_of(herd, listener));
     }

@@ -38,6 +38,8 @@
 /* The children that test_fork made and nobody has reaped yet; 0: a free entry. */
 static volatile pid_t check_children[CHECK_MAX_CHILDREN];
 static volatile sig_atomic_t check_in_child;
+/* Connections that clients of this test and its children made to each TCP port, in shared memory. */
+static unsigned *check_connected;
 
 /* How many times as long as usual things may take here: HERD_TEST_SCALE, which scripts that run tests
  * under a checker set (tests/sh/lib/checker.sh). Waits are bounded accordingly. */
@@ -107,6 +109,8 @@ CHECK_HELPER void test_begin(unsigned seconds)
     signal(SIGALRM, check_on_alarm);
     atexit(test_kill_children);
     alarm(seconds * (unsigned)test_scale());
+    void *ports = mmap(NULL, 65536 * sizeof *check_connected, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    check_connected = ports == MAP_FAILED ? NULL : (unsigned *)ports;
 }
 
 /* Whether the longer run was asked for (make check-slow). */
@@ -370,16 +374,110 @@ CHECK_HELPER int counters_add_up(const struct herd *herd)
                                  total.backoffs_enomem + total.backoffs_other;
 }
 
+/* A herd of which its clients' connections cannot be counted: a listener was removed, or the test says so. */
+static const struct herd *check_uncounted;
+
+/* Connections in the backlog of a TCP socket. */
+CHECK_HELPER int waiting_at(int fd)
+{
+    struct tcp_info info;
+    socklen_t length = sizeof info;
+    memset(&info, 0, sizeof info);
+    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
+    return info.tcpi_state == TCP_LISTEN ? (int)info.tcpi_unacked : 0;
+}
+
+/* Connections in the backlog of a TCP listener: those that accept4(2) would get now. */
+CHECK_HELPER int waiting_connections(const struct herd *herd, int listener)
+{
+    int fd = herd_listener_fd(herd, listener), more;
+    CHECK(fd >= 0);
+    int waiting = waiting_at(fd);
+    for (int slot = 1; (more = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++) {
+        waiting += more != fd ? waiting_at(more) : 0;
+    }
+    return waiting;
+}
+
+/* The count of a listener's port; Unix sockets have that of port 0 together. */
+CHECK_HELPER unsigned *check_port(const struct herd *herd, int listener)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    CHECK_EQ(getsockname(herd_listener_fd(herd, listener), (struct sockaddr *)&address, &length), 0);
+    return address.ss_family == AF_INET    ? &check_connected[ntohs(((struct sockaddr_in *)&address)->sin_port)]
+           : address.ss_family == AF_INET6 ? &check_connected[ntohs(((struct sockaddr_in6 *)&address)->sin6_port)]
+                                           : check_connected;
+}
+
+/* Whether all that clients connected was accepted or is still in the backlog. A worker that was killed
+ * may have died between accepting and counting. */
+CHECK_HELPER int clients_are_counted(const struct herd *herd)
+{
+    struct herd_stats total = total_stats(herd);
+    uint64_t made = 0, seen = total.accepted + total.accept_retries;
+    int has_unix = 0;
+    if (herd_listener_fd(herd, 0) < 0) {
+        return 1; /* none has connected, or it is looked at from outside */
+    }
+    for (int listener = 0; herd_listener_fd(herd, listener) >= 0; listener++) {
+        const unsigned *port = check_port(herd, listener);
+        if (port == check_connected) {
+            has_unix = 1; /* it does not tell what waits there, and no test leaves connections there */
+        } else {
+            made += SHARED_GET(*port);
+            seen += (unsigned)waiting_connections(herd, listener);
+        }
+    }
+    made += has_unix ? SHARED_GET(*check_connected) : 0;
+    return made == seen || total.reaps > 0;
+}
+
+/* Every test that gives a herd back checks that its figures add up. A child does so only for what is
+ * its own: others may be using the herd still. */
 CHECK_HELPER int check_destroy(struct herd *herd)
 {
+    enum { ports_most = 64 };
+    unsigned *ports[ports_most];
+    int count = 0;
     if (herd != NULL) {
         WAIT_UNTIL(counters_add_up(herd), 10000);
     }
-    return herd_destroy(herd);
+    if (herd != NULL && !check_in_child && herd != check_uncounted && check_connected != NULL) {
+        WAIT_UNTIL(clients_are_counted(herd), 10000);
+        while (count < ports_most && herd_listener_fd(herd, count) >= 0) {
+            ports[count] = check_port(herd, count);
+            count++;
+        }
+    }
+    int code = herd_destroy(herd);
+    while (code == 0 && count > 0) {
+        SHARED_SET(*ports[--count], 0u); /* another herd may take the listeners over */
+    }
+    return code;
 }
 
-/* Every test that gives a herd back checks that its figures add up. */
+/* Another herd may have listened there before. */
+CHECK_HELPER int check_listen(struct herd *herd, const char *address, const struct herd_listen_options *options,
+                              herd_accept_fn on_accept, void *accept_data)
+{
+    int listener = herd_listen(herd, address, options, on_accept, accept_data);
+    if (listener >= 0 && check_connected != NULL) {
+        SHARED_SET(*check_port(herd, listener), 0u);
+    }
+    return listener;
+}
+
+CHECK_HELPER int check_remove(struct herd *herd, int listener)
+{
+    check_uncounted = herd;
+    return herd_remove_listener(herd, listener);
+}
+
 #define herd_destroy(herd) check_destroy(herd)
+#define herd_remove_listener(herd, listener) check_remove(herd, listener)
+#define herd_listen(herd, address, options, on_accept, accept_data) \
+    check_listen(herd, address, options, on_accept, accept_data)
 
 /* --- Clients ----------------------------------------------------------------------------- */
 
@@ -397,8 +495,15 @@ CHECK_HELPER const char *address_of(const struct herd *herd, int listener)
     return buffer;
 }
 
-/* Connections that this process and its children made; in shared memory, or NULL: not counted. */
-static unsigned *check_connections;
+CHECK_HELPER void check_count(const struct sockaddr_storage *address)
+{
+    uint16_t port = address->ss_family == AF_INET    ? ((const struct sockaddr_in *)address)->sin_port
+                    : address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
+                                                     : 0;
+    if (check_connected != NULL) {
+        SHARED_ADD(check_connected[ntohs(port)], 1u);
+    }
+}
 
 /* A blocking client, whose reads and writes fail after 10 s, or a negated errno. */
 CHECK_HELPER int connect_try(const char *address)
@@ -455,9 +560,7 @@ CHECK_HELPER int connect_try(const char *address)
         close(fd);
         return code;
     }
-    if (check_connections != NULL) {
-        SHARED_ADD(*check_connections, 1u);
-    }
+    check_count(&storage);
     return fd;
 }
 
@@ -470,28 +573,6 @@ CHECK_HELPER int connect_to(const char *address)
         test_exit(1);
     }
     return fd;
-}
-
-/* Connections in the backlog of a TCP socket. */
-CHECK_HELPER int waiting_at(int fd)
-{
-    struct tcp_info info;
-    socklen_t length = sizeof info;
-    memset(&info, 0, sizeof info);
-    CHECK_EQ(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length), 0);
-    return info.tcpi_state == TCP_LISTEN ? (int)info.tcpi_unacked : 0;
-}
-
-/* Connections in the backlog of a TCP listener: those that accept4(2) would get now. */
-CHECK_HELPER int waiting_connections(const struct herd *herd, int listener)
-{
-    int fd = herd_listener_fd(herd, listener), more;
-    CHECK(fd >= 0);
-    int waiting = waiting_at(fd);
-    for (int slot = 1; (more = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++) {
-        waiting += more != fd ? waiting_at(more) : 0;
-    }
-    return waiting;
 }
 
 /* --- What a process uses ----------------------------------------------------------------- */

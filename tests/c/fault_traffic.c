@@ -168,7 +168,7 @@ static void end(void)
         CHECK_EQ(test_join(serve.pids[slot]), 0);
         serve.pids[slot] = 0;
     }
-    check_connections = NULL;
+    check_uncounted = serve.herd; /* an accept4 that fails by force takes nobody off the backlog */
     CHECK_CODE(herd_destroy(serve.herd), 0);
 }
 

@@ -109,7 +109,7 @@ CHECK_HELPER int load_connect(const char *address, int host)
     setsockopt(fd, IPPROTO_IP, 24 /* IP_BIND_ADDRESS_NO_PORT */, &one, sizeof one);
     CHECK_EQ(bind(fd, (struct sockaddr *)&from, sizeof from), 0);
     CHECK(connect(fd, (struct sockaddr *)&to, sizeof to) == 0 || errno == EINPROGRESS);
-    SHARED_ADD(serve.shared->connections, 1u);
+    SHARED_ADD(*check_port(serve.herd, 0), 1u);
     return fd;
 }
 

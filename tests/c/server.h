@@ -281,13 +281,28 @@ CHECK_HELPER void server_start(const char *program, const char *mode, int worker
     const char *address = strstr(line, ": ready on ");
     CHECK(address != NULL);
     CHECK_EQ(sscanf(address, ": ready on %255[^,]", server.address), 1);
+    SHARED_SET(check_connected[atoi(strrchr(server.address, ':') + 1)], 0u);
     server_find_workers();
     server_settled_sleeps(); /* ready is who has a slot; now all wait */
+}
+
+/* Whether all that clients connected was accepted, and is open or was closed. A worker that died may have
+ * done so between accepting and counting, and what it had open counts as neither. */
+CHECK_HELPER int server_all_is_counted(void)
+{
+    struct server_answer answer;
+    server_counters(&answer);
+    const long long accepted = server_counter(&answer, "accepted");
+    const int port = atoi(strrchr(server.address, ':') + 1);
+    return server_counter(&answer, "reaps") > 0
+           || (accepted == SHARED_GET(check_connected[port])
+               && accepted - server_counter(&answer, "closed") == server_counter(&answer, "connections_open"));
 }
 
 /* Ends it as its user would. */
 CHECK_HELPER void server_stop(void)
 {
+    WAIT_UNTIL(server_all_is_counted(), 10000);
     kill(server.parent, SIGINT);
     CHECK_EQ(test_join(server.parent), 0);
     for (int i = 0; i < server.workers; i++) {

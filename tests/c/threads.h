@@ -145,6 +145,7 @@ CHECK_HELPER void threads_end(void)
         serve.pids[slot] = 0;
     }
     CHECK_EQ(serve_total().workers, 0);
+    serve_workers_count();
     CHECK_CODE(herd_destroy(serve.herd), 0);
 }
 

@@ -32,11 +32,16 @@ pub fn list() -> String {
 }
 
 pub fn the_only_one() -> Result<String, String> {
-    let is_alive = |name: &String| Herd::open(name).is_ok_and(|herd| herd.is_alive());
-    let mut alive: Vec<String> = names().into_iter().filter(is_alive).collect();
+    let opened = names().into_iter().filter_map(|name| Some((Herd::open(&name).ok()?, name)));
+    let (alive, ended): (Vec<_>, Vec<_>) = opened.partition(|(herd, _)| herd.is_alive());
+    let names = |herds: Vec<(Herd, String)>| herds.into_iter().map(|(_, name)| name).collect();
+    let (mut alive, ended): (Vec<String>, Vec<String>) = (names(alive), names(ended));
     match (alive.pop(), alive.is_empty()) {
         (Some(name), true) => Ok(name),
-        (None, _) => Err("no herd with a name runs here (herd_config.name)".to_owned()),
+        (None, _) if ended.is_empty() => {
+            Err("no herd with a name runs here (herd_config.name)".to_owned())
+        }
+        (None, _) => Err(format!("no herd runs here; ended: {} (herdtop NAME)", ended.join(", "))),
         (Some(last), false) => {
             Err(format!("which one? {} or {last}: herdtop NAME", alive.join(", ")))
         }

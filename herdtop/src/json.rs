@@ -13,13 +13,17 @@ pub fn text(name: &str, now: &Snapshot, figures: &Figures) -> String {
     // A name is of letters, digits, '_', '-', '.' and ':': nothing to escape.
     let _ = writeln!(
         text,
-        "{{\n  \"name\": \"{name}\", \"is_alive\": {}, \"mode\": \"{}\", \"balance\": \"{}\",",
-        now.is_alive, now.mode, now.balance
+        "{{\n  \"name\": \"{name}\", \"is_alive\": {}, \"ended_for_us\": {}, \"interval_us\": {},\n  \
+         \"mode\": \"{}\", \"balance\": \"{}\",",
+        now.is_alive, now.ended_for_us, figures.interval_us, now.mode, now.balance
     );
     let _ = writeln!(
         text,
-        "  \"slots\": {}, \"workers\": {}, \"holder\": {},",
-        total.slots, total.workers, total.holder
+        "  \"slots\": {}, \"workers\": {}, \"holder\": {}, \"holder_for_us\": {},",
+        total.slots,
+        total.workers,
+        total.holder,
+        for_us(total.now_us, total.holder_since_us)
     );
     let _ = writeln!(
         text,
@@ -62,15 +66,19 @@ pub fn text(name: &str, now: &Snapshot, figures: &Figures) -> String {
 fn of_slot(slot: &Slot, rates: SlotRates) -> String {
     let row = Row { slot, rates };
     let stats = &slot.stats;
-    let for_us =
-        if stats.workers > 0 { stats.now_us.saturating_sub(stats.state_since_us) } else { 0 };
     format!(
-        "\"slot\": {}, \"pid\": {}, \"state\": \"{}\", \"state_for_us\": {for_us}, \"holds_right\": {}",
+        "\"slot\": {}, \"pid\": {}, \"state\": \"{}\", \"state_for_us\": {}, \"holds_right\": {}",
         slot.number,
         stats.pid,
         row.state(),
+        for_us(stats.now_us, stats.state_since_us),
         row.holds_right()
     )
+}
+
+/// 0: not at all.
+fn for_us(now_us: u64, since_us: u64) -> u64 {
+    if since_us > 0 { now_us.saturating_sub(since_us) } else { 0 }
 }
 
 fn members(stats: &herd_stats, rates: SlotRates) -> String {

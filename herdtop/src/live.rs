@@ -1,18 +1,22 @@
 //! The live view: looks, keys and the terminal.
 
 use crate::draw::{History, View};
+use crate::keys::Key;
 use crate::options::Options;
 use crate::rates::{self, Figures};
 use crate::rows::Sort;
 use crate::snapshot::{Herd, Snapshot};
-use crate::terminal::{self, KEYS_WITHIN, Terminal, Woken};
+use crate::terminal::{self, Terminal, Woken};
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout};
-use ratatui::text::{Line, Text};
+use ratatui::text::Text;
 use std::ffi::c_int;
-use std::io;
 use std::time::{Duration, Instant};
+
+/// Of the table, before the head is cut.
+const LEAST_ROWS: usize = 4;
+
+const FIRST_INTERVAL: Duration = Duration::from_millis(250);
 
 struct Live {
     herd: Herd,
@@ -29,7 +33,7 @@ pub fn run(herd: Herd, options: &Options) -> Result<(), String> {
     let now = herd.snapshot()?;
     let mut live = Live {
         herd,
-        figures: Figures::default(),
+        figures: rates::at(&now, &now),
         history: History::default(),
         now,
         sort: Sort::default(),
@@ -53,19 +57,24 @@ impl Live {
         terminal: &mut Terminal,
         options: &Options,
     ) -> Result<Option<c_int>, String> {
-        let mut next_look = Instant::now() + options.interval;
+        // Not long without rates.
+        let mut next_look = Instant::now() + options.interval.min(FIRST_INTERVAL);
         loop {
-            let drawn = terminal.screen.draw(|frame| self.draw(frame, options));
-            drawn.map_err(|error| format!("terminal: {error}"))?;
+            if let Some(signal) = terminal.draw(|frame| self.draw(frame, options))? {
+                return Ok(Some(signal));
+            }
             let left = next_look.saturating_duration_since(Instant::now());
-            // Also without keys: a resize waits there, and would hide the next key's edge.
-            let within = match terminal.wait(left)? {
+            let keys = match terminal.wait(left)? {
                 Woken::End(signal) => return Ok(Some(signal)),
-                Woken::Keys => KEYS_WITHIN,
-                Woken::Nothing => Duration::ZERO,
+                Woken::Keys(keys) => keys,
+                Woken::Nothing => Vec::new(),
             };
-            if !self.handle_all(within).map_err(|error| error.to_string())? {
-                return Ok(None);
+            for key in keys {
+                match key {
+                    Key::Quit => return Ok(None),
+                    Key::Redraw => terminal.wipe(),
+                    other => self.handle(other),
+                }
             }
             if Instant::now() >= next_look {
                 next_look = Instant::now() + options.interval;
@@ -77,50 +86,40 @@ impl Live {
     }
 
     fn look(&mut self) -> Result<(), String> {
-        self.herd.follow();
+        let is_another = self.herd.follow();
         let now = self.herd.snapshot()?;
-        self.figures = rates::between(&self.now, &now);
-        self.history.add(&now, &self.figures);
+        if is_another {
+            // Nothing of the one before is this one's.
+            self.history = History::default();
+            self.now = now.clone();
+        }
+        self.figures = rates::at(&self.now, &now);
+        // What an ended herd did last stays to be seen.
+        if now.is_alive {
+            self.history.add(&now, &self.figures);
+        }
         self.now = now;
         Ok(())
     }
 
-    /// All keys that crossterm has read: poll(2) does not tell of them again. False: quit.
-    fn handle_all(&mut self, mut within: Duration) -> io::Result<bool> {
-        while event::poll(within)? {
-            if !self.handle(event::read()?) {
-                return Ok(false);
-            }
-            within = Duration::ZERO;
+    fn handle(&mut self, key: Key) {
+        match key {
+            Key::Pause => self.paused = !self.paused,
+            Key::Sort => self.sort = self.sort.next(),
+            Key::Reverse => self.reverse = !self.reverse,
+            Key::Up => self.scroll = self.scroll.saturating_sub(1),
+            Key::Down => self.scroll = self.scroll.saturating_add(1),
+            Key::PageUp => self.scroll = self.scroll.saturating_sub(10),
+            Key::PageDown => self.scroll = self.scroll.saturating_add(10),
+            Key::Home => self.scroll = 0,
+            Key::End => self.scroll = usize::MAX,
+            Key::Quit | Key::Redraw => {}
         }
-        Ok(true)
-    }
-
-    /// False: quit.
-    fn handle(&mut self, event: Event) -> bool {
-        let Event::Key(key) = event else { return true };
-        if key.kind == KeyEventKind::Release {
-            return true;
-        }
-        let ctrl = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Char('c' | 'd') if ctrl => return false,
-            KeyCode::Char('q') | KeyCode::Esc => return false,
-            KeyCode::Char('p' | ' ') => self.paused = !self.paused,
-            KeyCode::Char('s') => self.sort = self.sort.next(),
-            KeyCode::Char('r') => self.reverse = !self.reverse,
-            KeyCode::Up => self.scroll = self.scroll.saturating_sub(1),
-            KeyCode::Down => self.scroll += 1,
-            KeyCode::PageUp => self.scroll = self.scroll.saturating_sub(10),
-            KeyCode::PageDown => self.scroll += 10,
-            KeyCode::Home => self.scroll = 0,
-            _ => {}
-        }
-        true
     }
 
     fn draw(&mut self, frame: &mut Frame, options: &Options) {
         let area = frame.area();
+        let (width, height) = (usize::from(area.width), usize::from(area.height));
         let view = View {
             name: self.herd.name(),
             now: &self.now,
@@ -131,23 +130,21 @@ impl Live {
             paused: self.paused,
             color: options.color,
             ascii: options.ascii,
-            width: area.width.into(),
+            width,
         };
-        let head = view.head();
         let rows = view.rows();
-        let [head_area, title_area, rows_area, keys_area] = Layout::vertical([
-            Constraint::Length(head.len() as u16),
-            Constraint::Length(1),
-            Constraint::Fill(1),
-            Constraint::Length(1),
-        ])
-        .areas(area);
-        let room = usize::from(rows_area.height);
+        let mut lines = view.head();
+        lines.extend(view.sparkline());
+        // In a low window the workers matter more than the last lines of the head.
+        lines.truncate(height.saturating_sub(2 + rows.len().min(LEAST_ROWS)).max(1));
+        lines.push(view.table_head());
+        let room = height.saturating_sub(lines.len() + 1);
         self.scroll = self.scroll.min(rows.len().saturating_sub(room));
-        let shown: Vec<Line> = rows.into_iter().skip(self.scroll).take(room).collect();
-        frame.render_widget(Text::from(head), head_area);
-        frame.render_widget(view.table_head(), title_area);
-        frame.render_widget(view.keys(), keys_area);
-        frame.render_widget(Text::from(shown), rows_area);
+        let shown = self.scroll..rows.len().min(self.scroll + room);
+        let keys = view.keys(shown.clone(), rows.len());
+        lines.extend(rows.into_iter().skip(shown.start).take(shown.len()));
+        frame.render_widget(Text::from(lines), area);
+        let [_, last] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(area);
+        frame.render_widget(keys, last);
     }
 }

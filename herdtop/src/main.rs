@@ -1,12 +1,17 @@
 //! herdtop: what each worker of a herd does, live, in a terminal. It looks at the herd from outside, by
 //! its name, and changes nothing of it.
 
+mod columns;
+#[cfg(test)]
+mod documented;
 mod draw;
 mod herds;
 mod json;
+mod keys;
 mod live;
 mod options;
 mod percentile;
+mod process;
 mod rates;
 mod rows;
 mod snapshot;
@@ -46,9 +51,14 @@ fn run(options: &Options) -> Result<(), String> {
         return live::run(herd, options);
     }
     let before = herd.snapshot()?;
-    thread::sleep(options.interval);
-    let now = herd.snapshot()?;
-    let figures = rates::between(&before, &now);
+    // An ended herd does nothing more.
+    let now = if before.is_alive {
+        thread::sleep(options.interval);
+        herd.snapshot()?
+    } else {
+        before.clone()
+    };
+    let figures = rates::at(&before, &now);
     match options.output {
         Output::Json => print(&json::text(&name, &now, &figures)),
         _ => print(&draw::plain(&name, &now, &figures, options)),

@@ -1,6 +1,7 @@
 //! The table's rows: which slots, in which order, and what stands in each column. Pure.
 
 use crate::percentile::time;
+use crate::process::Process;
 use crate::rates::{Figures, SlotRates};
 use crate::snapshot::{Slot, Snapshot};
 use libherd::abi::*;
@@ -45,21 +46,25 @@ impl Row<'_> {
     }
 
     pub fn state(&self) -> &'static str {
-        match self.slot.stats.state {
-            HERD_STATE_IDLE => "idle",
-            HERD_STATE_BUSY => "busy",
-            HERD_STATE_RESTING => "rests",
+        match (self.slot.process, self.slot.stats.state) {
+            (Process::Stopped, _) => "stop",
+            (Process::Dead, _) => "dead",
+            (_, HERD_STATE_IDLE) => "idle",
+            (_, HERD_STATE_BUSY) => "busy",
+            (_, HERD_STATE_RESTING) => "rests",
             _ => "-",
         }
     }
 
-    /// How long it has been in its state.
-    pub fn since(&self) -> String {
+    /// How long it has been in its state, or had been when the herd was last heard of. If that was by
+    /// this worker's coming into it, nobody knows.
+    pub fn since(&self, is_alive: bool) -> String {
         let stats = &self.slot.stats;
-        if stats.workers == 0 {
-            return String::new();
+        match stats.now_us.saturating_sub(stats.state_since_us) {
+            _ if stats.workers == 0 => String::new(),
+            0 if !is_alive => "?".to_owned(),
+            us => time(us),
         }
-        time(stats.now_us.saturating_sub(stats.state_since_us))
     }
 }
 
@@ -169,22 +174,14 @@ mod tests {
     }
 
     fn slot(number: usize, open: u64) -> Slot {
-        Slot { number, stats: herd_stats { connections_open: open, ..Default::default() } }
+        let stats = herd_stats { connections_open: open, ..Default::default() };
+        Slot { number, stats, ..Default::default() }
     }
 
     #[test]
     fn rows_are_sorted() {
-        let now = Snapshot {
-            is_alive: true,
-            mode: "mutex",
-            balance: "spread",
-            total: herd_stats::default(),
-            slots: vec![slot(0, 5), slot(1, 9), slot(4, 5)],
-            right_held: Default::default(),
-            accept_delay: Default::default(),
-            handover: Default::default(),
-            turn_work: Default::default(),
-        };
+        let slots = vec![slot(0, 5), slot(1, 9), slot(4, 5)];
+        let now = Snapshot { is_alive: true, slots, ..Default::default() };
         let rates = |accepted_per_s, busy| SlotRates { accepted_per_s, busy, ..Default::default() };
         let slots = vec![rates(1.0, 0.5), rates(0.5, 0.1), rates(7.0, 0.2)];
         let figures = Figures { slots, ..Default::default() };

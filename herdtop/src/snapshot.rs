@@ -1,10 +1,12 @@
 //! A herd's figures at one moment, by the library's C interface.
 
+use crate::process::{self, Process};
 use libherd::abi::*;
 use libherd::ffi::error::herd_strerror;
 use libherd::ffi::herd::{herd_balance, herd_destroy, herd_mode};
 use libherd::ffi::observe::{herd_is_alive, herd_open, herd_slots};
 use libherd::ffi::stats::{herd_stats_histogram, herd_stats_total, herd_stats_worker};
+use nix::time::{ClockId, clock_gettime};
 use std::ffi::{CStr, CString, c_int};
 use std::mem::size_of;
 use std::ptr;
@@ -15,15 +17,18 @@ pub struct Herd {
 }
 
 /// One slot that has, or once had, a worker.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Slot {
     pub number: usize,
     pub stats: herd_stats,
+    pub process: Process,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Snapshot {
     pub is_alive: bool,
+    /// For how long nothing has been heard of a herd that has ended; 0: it has not, or never was.
+    pub ended_for_us: u64,
     pub mode: &'static str,
     pub balance: &'static str,
     pub total: herd_stats,
@@ -55,14 +60,16 @@ impl Herd {
         &self.name
     }
 
-    /// The herd that has the name now, if this one has died.
-    pub fn follow(&mut self) {
-        if herd_is_alive(self.handle) == 0
+    /// The herd that has the name now, if this one has died. True: it is another one.
+    pub fn follow(&mut self) -> bool {
+        if !self.is_alive()
             && let Ok(next) = Herd::open(&self.name)
-            && herd_is_alive(next.handle) == 1
+            && next.is_alive()
         {
             *self = next;
+            return true;
         }
+        false
     }
 
     pub fn is_alive(&self) -> bool {
@@ -70,6 +77,12 @@ impl Herd {
     }
 
     pub fn snapshot(&self) -> Result<Snapshot, String> {
+        self.look().map_err(|why| format!("{}: {why}", self.name))
+    }
+
+    fn look(&self) -> Result<Snapshot, String> {
+        // First, so that the figures of a herd that has ended are its last.
+        let is_alive = self.is_alive();
         let mut total = empty();
         checked(herd_stats_total(self.handle, &mut total))?;
         let mut slots = Vec::new();
@@ -77,11 +90,19 @@ impl Herd {
             let mut stats = empty();
             checked(herd_stats_worker(self.handle, number, &mut stats))?;
             if stats.workers > 0 || stats.turns > 0 || stats.opened > 0 {
-                slots.push(Slot { number: number as usize, stats });
+                let process = match stats.pid {
+                    pid if is_alive && pid != 0 => process::look(pid, &self.name),
+                    _ => Process::default(),
+                };
+                slots.push(Slot { number: number as usize, stats, process });
             }
         }
         Ok(Snapshot {
-            is_alive: self.is_alive(),
+            is_alive,
+            ended_for_us: match total.now_us {
+                last_us if !is_alive && last_us > 0 => now_us().saturating_sub(last_us),
+                _ => 0,
+            },
             mode: mode_name(checked(herd_mode(self.handle))? as u32),
             balance: balance_name(checked(herd_balance(self.handle))? as u32),
             total,
@@ -106,6 +127,12 @@ impl Drop for Herd {
     }
 }
 
+/// On the clock of `herd_stats.now_us`.
+fn now_us() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC).expect("CLOCK_MONOTONIC exists on Linux");
+    now.tv_sec() as u64 * 1_000_000 + now.tv_nsec() as u64 / 1000
+}
+
 fn empty() -> herd_stats {
     herd_stats { size: size_of::<herd_stats>() as u32, ..Default::default() }
 }
@@ -126,6 +153,7 @@ fn balance_name(balance: u32) -> &'static str {
         HERD_BALANCE_SPREAD => "spread",
         HERD_BALANCE_PACK => "pack",
         HERD_BALANCE_CALLBACK => "callback",
+        HERD_BALANCE_ROUND_ROBIN => "round-robin",
         _ => "unknown",
     }
 }

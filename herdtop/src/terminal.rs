@@ -1,10 +1,12 @@
 //! The terminal: what it must be for the live view, what wakes the view, and how it is given back.
 
+use crate::keys::{Key, Keys};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, poll};
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::read;
+use ratatui::layout::{Position, Rect};
+use ratatui::{DefaultTerminal, Frame};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH};
 use signal_hook::{flag, low_level};
 use std::ffi::c_int;
 use std::fs::File;
@@ -18,12 +20,9 @@ use std::time::Duration;
 /// A signal that comes between the look for it and the wait is seen so much later.
 const LONGEST_WAIT_MS: u16 = 500;
 
-/// How long crossterm may wait for keys that poll(2) has told of: not at all, but when its edge is
-/// used up, and then a loop without a pause would spin.
-pub const KEYS_WITHIN: Duration = Duration::from_millis(20);
-
 pub enum Woken {
-    Keys,
+    Keys(Vec<Key>),
+    /// Time to look, or the window has another size.
     Nothing,
     /// To end as by this signal.
     End(c_int),
@@ -31,8 +30,9 @@ pub enum Woken {
 
 pub struct Terminal {
     /// Not dropped: its Drop complains on stderr and so panics if that has gone too.
-    pub screen: ManuallyDrop<DefaultTerminal>,
+    screen: ManuallyDrop<DefaultTerminal>,
     keyboard: Keyboard,
+    keys: Keys,
     signal: Arc<AtomicUsize>,
 }
 
@@ -42,7 +42,7 @@ enum Keyboard {
 }
 
 impl Keyboard {
-    /// The one that crossterm reads.
+    /// The one whose modes crossterm sets.
     fn open() -> Result<Keyboard, String> {
         let stdin = io::stdin();
         if stdin.is_terminal() {
@@ -58,6 +58,17 @@ impl Keyboard {
             Keyboard::Tty(tty) => tty.as_fd(),
         }
     }
+
+    /// What poll(2) finds there, nothing for `ms` at most.
+    fn poll(&self, ms: u16) -> Result<PollFlags, Errno> {
+        let mut polled = [PollFd::new(self.fd(), PollFlags::POLLIN)];
+        poll(&mut polled, PollTimeout::from(ms))?;
+        Ok(polled[0].revents().unwrap_or(PollFlags::empty()))
+    }
+}
+
+fn has_gone(found: PollFlags) -> bool {
+    found.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL)
 }
 
 fn useless(why: &str) -> String {
@@ -83,38 +94,65 @@ impl Terminal {
         let signal = Arc::new(AtomicUsize::new(0));
         watch_signals(&signal).map_err(|error| format!("signals: {error}"))?;
         // A panic gives the terminal back too: `try_init` sees to that.
-        let screen = ratatui::try_init().map_err(|error| useless(&error.to_string()))?;
-        let terminal = Terminal { screen: ManuallyDrop::new(screen), keyboard, signal };
-        // From now on crossterm handles SIGWINCH, which so ends `wait`.
-        match event::poll(Duration::ZERO) {
-            Ok(_) => Ok(terminal),
+        match ratatui::try_init() {
+            Ok(screen) => {
+                let screen = ManuallyDrop::new(screen);
+                Ok(Terminal { screen, keyboard, keys: Keys::default(), signal })
+            }
             Err(error) => {
-                terminal.give_back();
+                let _ = ratatui::try_restore();
                 Err(useless(&error.to_string()))
             }
         }
     }
 
-    /// Waits for keys, a signal or, for as long, nothing. Not crossterm's wait: that one goes on after
-    /// a signal (EINTR), and reads without end from a terminal that has gone (EOF, EIO).
-    pub fn wait(&self, longest: Duration) -> Result<Woken, String> {
-        let mut keyboard = [PollFd::new(self.keyboard.fd(), PollFlags::POLLIN)];
+    /// Draws what has changed. The signal to end by, if the terminal has gone.
+    pub fn draw(&mut self, content: impl FnOnce(&mut Frame)) -> Result<Option<c_int>, String> {
+        match self.screen.draw(content) {
+            Ok(_) => Ok(None),
+            Err(_) if self.keyboard.poll(0).is_ok_and(has_gone) => Ok(Some(SIGHUP)),
+            Err(error) => Err(format!("terminal: {error}")),
+        }
+    }
+
+    /// To draw everything anew next time, whatever others have written there. If it fails, so will the next
+    /// `draw`, which says so.
+    pub fn wipe(&mut self) {
+        // Not `clear`, which asks the terminal for the cursor and waits for the answer.
+        if let Ok(size) = self.screen.size() {
+            let _ = self.screen.resize(Rect::from((Position::ORIGIN, size)));
+        }
+    }
+
+    /// Waits for keys, a signal or, for as long, nothing. Crossterm's reader is not asked: in a terminal
+    /// that has gone (EOF, EIO) it reads without end, whatever one looked at before, since the terminal
+    /// can go between the look and the read.
+    pub fn wait(&mut self, longest: Duration) -> Result<Woken, String> {
         // The end of a millisecond, or the last one would be waited for in a loop.
         let ms = (longest.as_millis() + 1).min(LONGEST_WAIT_MS.into()) as u16;
-        match poll(&mut keyboard, ms) {
-            Ok(_) | Err(Errno::EINTR) => {}
+        let found = match self.keyboard.poll(ms) {
+            Ok(found) => found,
+            Err(Errno::EINTR) => PollFlags::empty(),
             Err(errno) => return Err(format!("poll: {}", errno.desc())),
-        }
+        };
         let signal = self.signal.load(Relaxed) as c_int;
         if signal != 0 {
             return Ok(Woken::End(signal));
         }
-        let found = keyboard[0].revents().unwrap_or(PollFlags::empty());
         // As a hangup ends a program, also where its SIGHUP went to somebody else.
-        if found.intersects(PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL) {
+        if has_gone(found) {
             return Ok(Woken::End(SIGHUP));
         }
-        Ok(if found.is_empty() { Woken::Nothing } else { Woken::Keys })
+        if found.is_empty() {
+            return Ok(Woken::Nothing);
+        }
+        let mut bytes = [0; 256];
+        match read(self.keyboard.fd(), &mut bytes) {
+            Ok(0) | Err(Errno::EIO) => Ok(Woken::End(SIGHUP)),
+            Ok(count) => Ok(Woken::Keys(self.keys.of(&bytes[..count]))),
+            Err(Errno::EINTR | Errno::EAGAIN) => Ok(Woken::Nothing),
+            Err(errno) => Err(format!("keyboard: {}", errno.desc())),
+        }
     }
 
     /// A terminal that has gone takes nothing back, and there is nobody to be told.
@@ -125,7 +163,7 @@ impl Terminal {
 }
 
 /// The first signal is kept for the loop; the second ends the process where it is, in case that a
-/// write to a stopped terminal holds up the loop.
+/// write to a stopped terminal holds up the loop. A window's new size only ends the wait.
 fn watch_signals(signal: &Arc<AtomicUsize>) -> io::Result<()> {
     let is_second = Arc::new(AtomicBool::new(false));
     for number in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
@@ -133,6 +171,7 @@ fn watch_signals(signal: &Arc<AtomicUsize>) -> io::Result<()> {
         flag::register(number, Arc::clone(&is_second))?;
         flag::register_usize(number, Arc::clone(signal), number as usize)?;
     }
+    flag::register(SIGWINCH, Arc::new(AtomicBool::new(false)))?;
     Ok(())
 }
 

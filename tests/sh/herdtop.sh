@@ -14,7 +14,7 @@ export LC_ALL TERM
 unset NO_COLOR
 
 tmux() { command tmux -L "$name" -f /dev/null "$@"; }
-trap 'tmux kill-server 2>/dev/null; clean_up' EXIT
+trap 'tmux kill-server 2>/dev/null; clean_up; rm -f "/dev/shm/herd-$(id -u)-$name"' EXIT
 screen() { tmux capture-pane -p "$@" -t top 2>/dev/null; }
 shows() { screen | grep -qE -- "$1"; }
 watch() { tmux new-session -d -s top -x 80 -y 24 "$@"; }
@@ -45,7 +45,7 @@ assert sum(slot["holds_right"] for slot in slots) == (herd["holder"] >= 0)
 END
 fi
 "$herdtop" --name "$name" --once --interval-ms 100 >"$tmp/once" || fail once
-grep -q 'mutex/spread  3 workers in 3 slots  running' "$tmp/once" || fail "once: $(cat "$tmp/once")"
+grep -q 'running  mutex/spread  3 workers in 3 slots' "$tmp/once" || fail "once: $(cat "$tmp/once")"
 test "$(grep -cE '^[* ] +[012] +[0-9]+ (idle|busy|rests)' "$tmp/once")" = 3 || fail "once: $(cat "$tmp/once")"
 test "$(wc -L <"$tmp/once")" -le 80 || fail 'wider than 80 columns'
 "$herdtop" "$name" --once --interval-ms 100 --ascii | LC_ALL=C grep -q '[^ -~]' && fail 'not ASCII'
@@ -114,7 +114,7 @@ expect_screen 'has the right'
 stop INT
 expect_screen 'ENDED'
 start hello_prefork --listen 127.0.0.1:0 --workers 2 --mode exclusive --name "$name"
-expect_screen 'exclusive/spread  2 workers in 2 slots  running'
+expect_screen 'running  exclusive/spread  2 workers in 2 slots'
 tmux send-keys -t top q
 eventually is_gone || fail 'q does not quit'
 

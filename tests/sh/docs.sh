@@ -14,6 +14,7 @@ documents="README.md $(echo docs/*.md)"
 calls=$(grep -o '\bherd_[a-z_]*(' include/herd.h | tr -d '(' | sort -u)
 echo "$calls" >"$tmp/known"
 grep -oE 'struct herd_[a-z_]+|\bherd_[a-z]+_fn\b' include/herd.h | sed 's/struct //' >>"$tmp/known"
+grep -o '"herd_[a-z_]*"' src/observe/text.rs | tr -d '"' >>"$tmp/known" # metrics
 for document in $documents; do
     for name in $(grep -oE '\bherd_[a-z_]+[a-z]\b' "$document" | sort -u); do
         grep -qx "$name" "$tmp/known" || complain "$document: no $name in herd.h"

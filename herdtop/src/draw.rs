@@ -268,18 +268,22 @@ impl View<'_> {
         }
     }
 
-    /// `shown`: the rows that there is room for, of `all`.
-    pub fn keys(&self, shown: Range<usize>, all: usize) -> Line<'static> {
+    /// One line: what does not fit is left out from the end. `shown`: the rows that there is room for, of
+    /// `all`.
+    pub fn keys(&self, shown: Range<usize>, all: usize) -> Option<Line<'static>> {
         let order = if self.reverse { ", reversed" } else { "" };
-        let scroll = match shown.len() {
-            len if len == all => String::new(),
-            _ => format!("  up/down {}-{}/{all}", (shown.start + 1).min(all), shown.end),
-        };
-        let right =
-            if ["mutex", "handoff"].contains(&self.now.mode) { "  * has the right" } else { "" };
-        let sort = self.sort.name();
-        let text = format!(" q quit  p pause  s sort: {sort}{order}  r reverse{scroll}{right}");
-        Line::from(Span::styled(text, self.style(Color::DarkGray)))
+        let mut parts = vec!["q quit".to_owned(), "p pause".to_owned()];
+        if shown.len() < all {
+            parts.push(format!("up/down {}-{}/{all}", (shown.start + 1).min(all), shown.end));
+        }
+        parts.push(format!("s sort: {}{order}", self.sort.name()));
+        parts.push("r reverse".to_owned());
+        if ["mutex", "handoff"].contains(&self.now.mode) {
+            parts.push("* has the right".to_owned());
+        }
+        let style = self.style(Color::DarkGray);
+        let parts = parts.into_iter().map(|text| vec![Span::styled(text, style)]).collect();
+        self.lines(parts).into_iter().next()
     }
 }
 

@@ -11,6 +11,8 @@ use std::ffi::{CStr, CString, c_int};
 use std::mem::size_of;
 use std::ptr;
 
+const NOT_FOUND: c_int = -(nix::errno::Errno::ENOENT as c_int);
+
 pub struct Herd {
     handle: *mut herd,
     name: String,
@@ -52,7 +54,10 @@ impl Herd {
     pub fn open(name: &str) -> Result<Herd, String> {
         let text = CString::new(name).map_err(|_| "a name has no NUL".to_owned())?;
         let mut handle = ptr::null_mut();
-        checked(herd_open(text.as_ptr(), &mut handle)).map_err(|why| format!("{name}: {why}"))?;
+        match herd_open(text.as_ptr(), &mut handle) {
+            NOT_FOUND => return Err(format!("{name}: no herd has this name (see --list)")),
+            code => checked(code).map_err(|why| format!("{name}: {why}"))?,
+        };
         Ok(Herd { handle, name: name.to_owned() })
     }
 

@@ -22,7 +22,7 @@ is_gone() { ! tmux has-session -t top 2>/dev/null; }
 expect_screen() { eventually shows "$1" || { screen; fail "herdtop does not show: $1"; }; }
 
 "$herdtop" "$name" --once >"$tmp/out" 2>&1 && fail 'a herd that does not run'
-grep -q 'No such file' "$tmp/out" || fail "no reason: $(cat "$tmp/out")"
+grep -q 'no herd has this name' "$tmp/out" || fail "no reason: $(cat "$tmp/out")"
 "$herdtop" --no-such-option >"$tmp/out" 2>&1 && fail 'an unknown option'
 
 start hello_prefork --listen 127.0.0.1:0 --workers 3 --mode mutex --name "$name"

@@ -51,7 +51,7 @@ expect_screen '^ q quit  p pause'
 test "$(screen | wc -l)" -le 10 || fail 'more than 10 lines'
 # Not room for all workers: which are shown is said, and the others can be reached.
 tmux resize-window -t top -x 60 -y 5
-expect_screen 'up/down 1-2/3'
+expect_screen '^ q quit  p pause  up/down 1-2/3  s sort: slot  r reverse'
 tmux send-keys -t top Down
 expect_screen 'up/down 2-3/3'
 tmux resize-window -t top -x 10 -y 2

@@ -345,6 +345,16 @@ CHECK_HELPER struct herd_stats total_stats(const struct herd *herd)
     return stats;
 }
 
+/* Those of one slot. */
+CHECK_HELPER struct herd_stats slot_stats(const struct herd *herd, int slot)
+{
+    struct herd_stats stats;
+    memset(&stats, 0, sizeof stats);
+    stats.size = sizeof stats;
+    CHECK_CODE(herd_stats_worker(herd, slot, &stats), 0);
+    return stats;
+}
+
 /* Whether a herd's figures add up: each connection that was opened is open, was closed, or ended with
  * its worker; and the slots' figures are the sums. So it is as soon as nobody is in the middle of
  * counting. */

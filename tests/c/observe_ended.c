@@ -27,15 +27,6 @@ static void start_server(struct server *server)
     }
 }
 
-static struct herd_stats slot_stats(struct herd *observer, int slot)
-{
-    struct herd_stats stats;
-    memset(&stats, 0, sizeof stats);
-    stats.size = sizeof stats;
-    CHECK_CODE(herd_stats_worker(observer, slot, &stats), 0);
-    return stats;
-}
-
 static uint64_t measured_us(const struct herd_stats *stats)
 {
     return stats->busy_us + stats->waiting_us;

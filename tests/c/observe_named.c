@@ -34,15 +34,6 @@ static struct herd *opened(void)
     return observer;
 }
 
-static struct herd_stats slot_stats(struct herd *observer, int slot)
-{
-    struct herd_stats stats;
-    memset(&stats, 0, sizeof stats);
-    stats.size = sizeof stats;
-    CHECK_CODE(herd_stats_worker(observer, slot, &stats), 0);
-    return stats;
-}
-
 static void name_is_taken(void)
 {
     struct herd_config config = named();

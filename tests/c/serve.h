@@ -164,20 +164,12 @@ CHECK_HELPER long process_rss_kib(pid_t pid)
 
 CHECK_HELPER struct herd_stats serve_stats(int slot)
 {
-    struct herd_stats stats;
-    memset(&stats, 0, sizeof stats);
-    stats.size = sizeof stats;
-    CHECK_CODE(herd_stats_worker(serve.herd, slot, &stats), 0);
-    return stats;
+    return slot_stats(serve.herd, slot);
 }
 
 CHECK_HELPER struct herd_stats serve_total(void)
 {
-    struct herd_stats stats;
-    memset(&stats, 0, sizeof stats);
-    stats.size = sizeof stats;
-    CHECK_CODE(herd_stats_total(serve.herd, &stats), 0);
-    return stats;
+    return total_stats(serve.herd);
 }
 
 /* Sleeps of all workers so far. */

@@ -17,9 +17,12 @@ tmux() { command tmux -L "$name" -f /dev/null "$@"; }
 trap 'tmux kill-server 2>/dev/null; clean_up; rm -f "/dev/shm/herd-$(id -u)-$name"' EXIT
 screen() { tmux capture-pane -p "$@" -t top 2>/dev/null; }
 shows() { screen | grep -qE -- "$1"; }
-watch() { tmux new-session -d -s top -x 80 -y 24 "$@"; }
+watch() { tmux new-session -d -s top -x 80 -y 24 "$@" || fail 'no tmux session'; }
 is_gone() { ! tmux has-session -t top 2>/dev/null; }
 expect_screen() { eventually shows "$1" || { screen; fail "herdtop does not show: $1"; }; }
+
+# Else tmux's server ends with each session, and the next one can meet it while it does.
+tmux new-session -d -s kept 'exec sleep 600' || fail 'no tmux session'
 
 "$herdtop" "$name" --once >"$tmp/out" 2>&1 && fail 'a herd that does not run'
 grep -q 'no herd has this name' "$tmp/out" || fail "no reason: $(cat "$tmp/out")"

@@ -19,7 +19,9 @@ shows() { screen | grep -qE -- "$1"; }
 is_gone() { ! tmux has-session -t top 2>/dev/null; }
 expect_screen() { eventually shows "$1" || { screen; fail "herdtop does not show: $1"; }; }
 # watch COLUMNS LINES COMMAND
-watch() { tmux new-session -d -s top -x "$1" -y "$2" "$3"; }
+watch() { tmux new-session -d -s top -x "$1" -y "$2" "$3" || fail 'no tmux session'; }
+# Else tmux's server ends with each session, and the next one can meet it while it does.
+tmux new-session -d -s kept 'exec sleep 600' || fail 'no tmux session'
 quit() {
     tmux send-keys -t top q
     eventually is_gone || fail 'q does not quit'

@@ -1144,7 +1144,8 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
  * steered (`herd_is_steered`). Any thread. Since 0.1.
  */
-int herd_create(const struct herd_config *config, struct herd **herd);
+int herd_create(const struct herd_config *config,
+                struct herd **herd);
 
 /**
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of

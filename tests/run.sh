@@ -12,7 +12,7 @@ log=$HERD_BUILD/test.log
 passed=0 failed=0 skipped=0
 
 # Scripts call make themselves; our options and job slots must not reach it.
-unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES PREFIX LIBDIR INCLUDEDIR BINDIR DESTDIR
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES PREFIX LIBDIR INCLUDEDIR BINDIR MANDIR DESTDIR
 cd "$HERD_ROOT" || exit 1
 
 wanted() { case $1 in *"$pattern"*) ;; *) return 1 ;; esac; }

@@ -6,7 +6,6 @@
 
 enum { passed = 2, places = 12 };
 
-
 /* Whether it failed. */
 static int round_with(int call, int error, int before)
 {

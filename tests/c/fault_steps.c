@@ -638,8 +638,7 @@ static void first_use(int is_slow)
 int main(int argc, char **argv)
 {
     (void)argc;
-    const char *slow = getenv("HERD_TEST_SLOW");
-    test_begin(slow != NULL ? 3580 : 55);
+    test_begin(test_is_slow() ? 3580 : 55);
     inject_begin(argv);
     atexit(say_where);
     snprintf(herd_name, sizeof herd_name, "faults-%d", (int)getpid());
@@ -648,10 +647,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < connections_most; i++) {
         connections[i].fd = -1;
     }
-    first_use(slow != NULL);
+    first_use(test_is_slow());
     for (int i = 0; i < mode_count; i++) {
         mode = all_modes[i];
-        run_mode(slow != NULL);
+        run_mode(test_is_slow());
     }
     unlink(herd_path);
     unlink(socket_path);

@@ -288,14 +288,13 @@ static void all_faults(int is_slow)
 int main(int argc, char **argv)
 {
     (void)argc;
-    const char *slow = getenv("HERD_TEST_SLOW");
-    test_begin(slow != NULL ? 1780 : 58);
+    test_begin(test_is_slow() ? 1780 : 58);
     inject_begin(argv);
     for (int i = 0; i < mode_count; i++) {
         mode = all_modes[i];
         int64_t began_ms = now_ms();
         longest_us = 0;
-        all_faults(slow != NULL);
+        all_faults(test_is_slow());
         printf("%s: %lld rounds, %d ms, the longest wait %d ms\n", mode_name(mode), rounds,
                (int)(now_ms() - began_ms), (int)(longest_us / 1000));
     }

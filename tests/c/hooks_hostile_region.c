@@ -339,7 +339,7 @@ int main(void)
 {
     test_begin(110);
     shared = (struct shared *)shared_memory(sizeof *shared);
-    int ms = getenv("HERD_TEST_SLOW") != NULL ? 10000 : 500;
+    int ms = test_is_slow() ? 10000 : 500;
     survive(HERD_MODE_MUTEX, ms);
     survive(HERD_MODE_HANDOFF, ms);
     survive(HERD_MODE_EXCLUSIVE, ms);

@@ -9,11 +9,6 @@
 
 #include "modes.h"
 
-CHECK_HELPER int load_is_slow(void)
-{
-    return getenv("HERD_TEST_SLOW") != NULL;
-}
-
 CHECK_HELPER void load_in_all_modes(void (*scenario)(uint32_t mode))
 {
     pid_t pids[mode_count];

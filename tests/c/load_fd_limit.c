@@ -18,7 +18,7 @@ static void limit_workers(rlim_t most)
 static void at_the_limit(uint32_t mode)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    int ms = load_is_slow() ? 10000 : 500, fds[clients];
+    int ms = test_is_slow() ? 10000 : 500, fds[clients];
     config.mode = mode;
     config.accept_delay_ms = delay_ms;
     serve_start(&config, workers);

@@ -27,7 +27,7 @@ static void flood(uint32_t mode)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
-    int count = load_is_slow() ? 2000 : 160, backlog = load_is_slow() ? 256 : 64, left = count;
+    int count = test_is_slow() ? 2000 : 160, backlog = test_is_slow() ? 256 : 64, left = count;
     config.mode = mode;
     serve_prepare(&config, workers);
     CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);

@@ -72,7 +72,7 @@ static int vanish(int fd)
 static void half_open(uint32_t mode)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    int count = load_is_slow() ? 2000 : 60, vanished = 0, slot;
+    int count = test_is_slow() ? 2000 : 60, vanished = 0, slot;
     config.mode = mode;
     serve_prepare(&config, workers);
     SHARED_SET(serve.shared->knob, 300); /* how long a connection may be idle, in ms */

@@ -43,7 +43,7 @@ static void client(int number, int count)
 int main(void)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    int count = load_is_slow() ? 50000 : 2000, idle_ms = load_is_slow() ? 10000 : 500;
+    int count = test_is_slow() ? 50000 : 2000, idle_ms = test_is_slow() ? 10000 : 500;
     test_begin(380);
     if (!load_raise_fds((rlim_t)(count / workers + count / 20 + 500))) {
         test_skip("the limit of open files cannot be raised");

@@ -58,7 +58,7 @@ static void resets(uint32_t mode)
     config.mode = mode;
     serve_start(&config, workers);
     load_note_fds();
-    for (int round = 0; round < (load_is_slow() ? 100 : 1); round++) {
+    for (int round = 0; round < (test_is_slow() ? 100 : 1); round++) {
         reset_in_backlog();
         for (int i = 0; i < each; i++) {
             for (enum stage stage = at_once; stage < stages; stage++) {

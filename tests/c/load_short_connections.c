@@ -76,7 +76,7 @@ int main(void)
     const char *wanted = getenv("HERD_TEST_CONNECTIONS");
     unsigned long long count = wanted != NULL ? strtoull(wanted, NULL, 10) : 10000000;
     test_begin(7100);
-    if (!load_is_slow() && wanted == NULL) {
+    if (!test_is_slow() && wanted == NULL) {
         test_skip("only in make check-slow");
     }
     count -= count % client_processes;

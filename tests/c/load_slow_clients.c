@@ -8,7 +8,7 @@ enum { workers = 3, slow_clients = 60, gap_ms = 20 };
 static void slow_ones(uint32_t mode)
 {
     struct herd_config config = HERD_CONFIG_INIT;
-    int slow[slow_clients], slot, bytes = load_is_slow() ? 1000 : 30, quick = 0;
+    int slow[slow_clients], slot, bytes = test_is_slow() ? 1000 : 30, quick = 0;
     config.mode = mode;
     serve_start(&config, workers);
     load_note_fds();

@@ -5,7 +5,7 @@
 set -eu
 root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${HERD_BUILD:-$root/build}
-test -n "${HERD_TEST_SLOW:-}" || { echo "only in make check-slow"; exit 77; }
+test "${HERD_TEST_SLOW:-}" = 1 || { echo "only in make check-slow"; exit 77; }
 command -v clang >/dev/null || { echo "no clang"; exit 77; }
 sysroot=$(rustc +nightly --print sysroot 2>/dev/null) || { echo "no nightly Rust"; exit 77; }
 test -d "$sysroot/lib/rustlib/src/rust/library" || { echo "no sources of the standard library"; exit 77; }

@@ -211,6 +211,15 @@ static void clients(void)
 static long long rounds, hits_of[FAULT_CALLS];
 static int fds_of[workers];
 
+static long long all_hits(void)
+{
+    long long sum = 0;
+    for (int call = 0; call < FAULT_CALLS; call++) {
+        sum += hits_of[call];
+    }
+    return sum;
+}
+
 static int all_are_well(void)
 {
     for (int slot = 0; slot < workers; slot++) {
@@ -293,8 +302,10 @@ int main(int argc, char **argv)
     for (int i = 0; i < mode_count; i++) {
         mode = all_modes[i];
         int64_t began_ms = now_ms();
+        long long hits = all_hits();
         longest_us = 0;
         all_faults(test_is_slow());
+        CHECK(all_hits() > hits);
         printf("%s: %lld rounds, %d ms, the longest wait %d ms\n", mode_name(mode), rounds,
                (int)(now_ms() - began_ms), (int)(longest_us / 1000));
     }

@@ -4,6 +4,10 @@
  * With the library that has its assertions, so that also a sum that wraps is a failure. timeout: 120 */
 #include "check.h"
 
+#include "figures.h"
+
+enum { slots = 4 };
+
 static char name[64];
 static uint64_t seed;
 
@@ -199,31 +203,6 @@ __attribute__((noreturn)) static void work(struct herd *herd)
     test_exit(0);
 }
 
-static void look_at_figures(const struct herd *herd, int trusts_size)
-{
-    struct herd_stats stats;
-    struct herd_histogram times;
-    memset(&stats, 0, sizeof stats);
-    memset(&times, 0, sizeof times);
-    stats.size = sizeof stats;
-    times.size = sizeof times;
-    int slots = herd_slots(herd);
-    CHECK(!trusts_size || slots == 4);
-    CHECK_CODE(herd_stats_total(herd, &stats), 0);
-    CHECK(stats.holder >= -1 && stats.holder < slots && (int)stats.slots == slots);
-    for (int slot = 0; slot < slots; slot++) {
-        CHECK_CODE(herd_stats_worker(herd, slot, &stats), 0);
-        CHECK_CODE(herd_stats_histogram(herd, slot, HERD_HISTOGRAM_TURN_WORK, &times), 0);
-    }
-    CHECK_CODE(herd_stats_histogram(herd, HERD_ALL_SLOTS, HERD_HISTOGRAM_HANDOVER, &times), 0);
-    int room = herd_stats_text(herd, NULL, 0);
-    CHECK(room > 0);
-    char *text = (char *)malloc((size_t)room);
-    CHECK(text != NULL);
-    CHECK(herd_stats_text(herd, text, (size_t)room) > 0);
-    free(text);
-}
-
 __attribute__((noreturn)) static void observe(void)
 {
     struct herd *herd = NULL;
@@ -282,7 +261,7 @@ static void survive(uint32_t mode, int ms)
     snprintf(name, sizeof name, "hostile-%d-%u", (int)getpid(), (unsigned)mode);
     config.mode = mode;
     config.name = name;
-    config.max_workers = 4;
+    config.max_workers = slots;
     config.accept_delay_ms = 10;
     config.handover_delay_us = 200;
     config.log = on_log;
@@ -303,7 +282,7 @@ static void survive(uint32_t mode, int ms)
     for (int64_t end = now_ms() + ms; now_ms() < end || rounds < 20 || SHARED_GET(shared->steps) < 20 ||
                                       SHARED_GET(shared->looks) < 2;
          rounds++) {
-        look_at_figures(herd, 1);
+        look_at_figures(herd, slots);
         CHECK_EQ(herd_mode(herd), mode);
         CHECK_CONTAINED(herd_free_slots(herd));
         if (rounds % 16 == 0) {
@@ -330,7 +309,7 @@ static void survive(uint32_t mode, int ms)
     }
     test_kill(pids[0]);
     CHECK_CONTAINED(herd_reap(herd, pids[0]));
-    look_at_figures(herd, 1);
+    look_at_figures(herd, slots);
     CHECK_CODE((herd_destroy)(herd), 0);
     CHECK_EQ(herd_open(name, &herd), -ENOENT);
 }

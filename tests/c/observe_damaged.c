@@ -2,6 +2,8 @@
  * told from a good one, and never a crash. */
 #include "check.h"
 
+#include "figures.h"
+
 #include <sys/stat.h>
 
 static char name[64], path[128];
@@ -15,24 +17,7 @@ static void look_at_all(void)
     if (code != 0) {
         return;
     }
-    struct herd_stats stats;
-    struct herd_histogram times;
-    memset(&stats, 0, sizeof stats);
-    memset(&times, 0, sizeof times);
-    stats.size = sizeof stats;
-    times.size = sizeof times;
-    int slots = herd_slots(observer);
-    CHECK(slots >= 1 && slots <= (int)HERD_MAX_WORKERS);
-    CHECK_CODE(herd_stats_total(observer, &stats), 0);
-    CHECK(stats.holder >= -1 && stats.holder < slots);
-    for (int slot = -1; slot <= slots; slot++) {
-        code = herd_stats_worker(observer, slot, &stats);
-        CHECK_EQ(code, slot >= 0 && slot < slots ? 0 : -EINVAL);
-        for (uint32_t which = 0; which <= HERD_HISTOGRAM_TURN_WORK + 1; which++) {
-            code = herd_stats_histogram(observer, slot, which, &times);
-            CHECK_EQ(code, slot < slots && which <= HERD_HISTOGRAM_TURN_WORK ? 0 : -EINVAL);
-        }
-    }
+    look_at_figures(observer, 0);
     CHECK(herd_is_alive(observer) >= 0);
     CHECK(herd_mode(observer) >= 0 || herd_mode(observer) != 0);
     CHECK_CODE((herd_destroy)(observer), 0); /* without check.h's look at the figures */

@@ -4,28 +4,7 @@
 
 enum { workers = 2 };
 
-struct server {
-    char address[64];
-    pid_t pids[workers];
-    unsigned ready;
-};
-
 static char name[64];
-
-static void start_server(struct server *server)
-{
-    struct herd_config config = HERD_CONFIG_INIT;
-    config.name = name;
-    config.mode = HERD_MODE_MUTEX;
-    config.accept_delay_ms = 100;
-    serve_start(&config, workers);
-    memcpy(server->pids, serve.pids, sizeof server->pids);
-    snprintf(server->address, sizeof server->address, "%s", serve.address);
-    SHARED_SET(server->ready, 1u);
-    for (;;) {
-        pause();
-    }
-}
 
 static uint64_t measured_us(const struct herd_stats *stats)
 {
@@ -52,12 +31,11 @@ int main(void)
 {
     test_begin(40);
     snprintf(name, sizeof name, "ended-%d", (int)getpid());
-    struct server *server = (struct server *)shared_memory(sizeof *server);
-    pid_t parent = test_fork();
-    if (parent == 0) {
-        start_server(server);
-    }
-    WAIT_UNTIL(SHARED_GET(server->ready), 20000);
+    struct herd_config config = HERD_CONFIG_INIT;
+    config.name = name;
+    config.mode = HERD_MODE_MUTEX;
+    config.accept_delay_ms = 100;
+    struct serve_apart *server = serve_start_apart(&config, workers);
     struct herd *observer = NULL, *late = NULL;
     CHECK_CODE(herd_open(name, &observer), 0);
     int client = connect_to(server->address);
@@ -68,13 +46,8 @@ int main(void)
     WAIT_UNTIL(measured_us(&before) < (after = total_stats(observer), measured_us(&after)), 10000);
     CHECK(after.now_us > before.now_us && after.now_us <= (uint64_t)now_us());
 
-    for (int slot = 0; slot < workers; slot++) {
-        kill(server->pids[slot], SIGSTOP); /* or one could find another dead, and free its slot */
-    }
-    test_kill(parent);
-    for (int slot = 0; slot < workers; slot++) {
-        kill(server->pids[slot], SIGKILL);
-    }
+    serve_signal_apart(server, SIGSTOP); /* or one could find another dead, and free its slot */
+    serve_kill_apart(server);
     WAIT_UNTIL(herd_is_alive(observer) == 0, 10000);
     uint64_t ended_us = (uint64_t)now_us();
     CHECK(total_stats(observer).now_us >= before.state_since_us && total_stats(observer).now_us <= ended_us);
@@ -90,7 +63,7 @@ int main(void)
     /* One that never had a worker. */
     pid_t pid = test_fork();
     if (pid == 0) {
-        struct herd_config config = HERD_CONFIG_INIT;
+        config = (struct herd_config)HERD_CONFIG_INIT;
         config.name = name;
         CHECK_CODE(herd_create(&config, &serve.herd), 0);
         _exit(0);

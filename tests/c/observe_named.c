@@ -46,31 +46,6 @@ static void name_is_taken(void)
     CHECK_EQ(open_fds(), fds);
 }
 
-/* An own process, so that the herd is not the observer's. It tells its workers' pids. */
-struct server {
-    pid_t pids[workers];
-    char address[64];
-    unsigned ready;
-};
-
-static pid_t start_server(struct server *server)
-{
-    memset(server, 0, sizeof *server);
-    pid_t pid = test_fork();
-    if (pid == 0) {
-        struct herd_config config = named();
-        serve_start(&config, workers);
-        memcpy(server->pids, serve.pids, sizeof server->pids);
-        snprintf(server->address, sizeof server->address, "%s", serve.address);
-        SHARED_SET(server->ready, 1u);
-        for (;;) {
-            pause();
-        }
-    }
-    WAIT_UNTIL(SHARED_GET(server->ready), 20000);
-    return pid;
-}
-
 /* What only the herd's processes may do. */
 static void observer_only_looks(struct herd *observer)
 {
@@ -91,7 +66,7 @@ static void observer_only_looks(struct herd *observer)
     CHECK_CODE(herd_stats_worker(observer, -1, &stats), -EINVAL);
 }
 
-static void while_it_runs(const struct server *server)
+static void while_it_runs(const struct serve_apart *server)
 {
     struct stat file;
     CHECK_EQ(stat(path, &file), 0);
@@ -105,7 +80,7 @@ static void while_it_runs(const struct server *server)
     CHECK_EQ(herd_slots(observer), workers);
     CHECK_EQ(total_stats(observer).workers, workers);
     for (int slot = 0; slot < workers; slot++) {
-        CHECK_EQ(slot_stats(observer, slot).pid, server->pids[slot]);
+        CHECK_EQ(slot_stats(observer, slot).pid, server->workers[slot]);
         WAIT_UNTIL(slot_stats(observer, slot).state == HERD_STATE_IDLE, 10000);
     }
     int client = connect_to(server->address);
@@ -177,23 +152,23 @@ int main(void)
     test_begin(55);
     snprintf(name, sizeof name, "observe-%d", (int)getpid());
     snprintf(path, sizeof path, "/dev/shm/herd-%u-%s", (unsigned)geteuid(), name);
-    struct server *server = (struct server *)shared_memory(sizeof *server);
-    pid_t parent = start_server(server);
+    struct herd_config config = named();
+    struct serve_apart *server = serve_start_apart(&config, workers);
     while_it_runs(server);
     by_others();
 
     /* All but one worker die, then it as well. The herd is alive until then. The workers are killed
      * through their parent's death or by hand: prctl(2), PR_SET_PDEATHSIG. */
     struct herd *observer = opened();
-    kill(server->pids[0], SIGKILL);
-    kill(server->pids[1], SIGKILL);
+    kill(server->workers[0], SIGKILL);
+    kill(server->workers[1], SIGKILL);
     CHECK_CODE(herd_is_alive(observer), 1);
     name_is_taken();
-    kill(server->pids[2], SIGKILL);
+    kill(server->workers[2], SIGKILL);
     CHECK_CODE(herd_is_alive(observer), 1); /* the parent is left */
     CHECK_EQ(total_stats(observer).accepted, 1);
     name_is_taken();
-    test_kill(parent);
+    test_kill(server->pid);
     WAIT_UNTIL(herd_is_alive(observer) == 0, 10000);
     CHECK_EQ(total_stats(observer).accepted, 1);
     struct herd *late = opened();
@@ -202,7 +177,7 @@ int main(void)
     CHECK_CODE(herd_destroy(late), 0);
 
     /* Another herd replaces it, and who looked at the old one still sees the old one. */
-    parent = start_server(server);
+    server = serve_start_apart(&config, workers);
     CHECK_EQ(total_stats(observer).accepted, 1);
     CHECK_CODE(herd_is_alive(observer), 0);
     late = opened();
@@ -210,10 +185,7 @@ int main(void)
     CHECK_EQ(total_stats(late).workers, workers);
     CHECK_CODE(herd_destroy(late), 0);
     CHECK_CODE(herd_destroy(observer), 0);
-    test_kill(parent);
-    for (int slot = 0; slot < workers; slot++) {
-        kill(server->pids[slot], SIGKILL);
-    }
+    serve_kill_apart(server);
     observer = opened();
     WAIT_UNTIL(herd_is_alive(observer) == 0, 10000);
     CHECK_CODE(herd_destroy(observer), 0);

@@ -258,6 +258,47 @@ CHECK_HELPER void serve_start(const struct herd_config *config, int workers)
     serve_settle();
 }
 
+/* A server in a process of its own, whose herd is not the test's. */
+struct serve_apart {
+    pid_t pid, workers[SERVE_MAX_WORKERS];
+    int worker_count;
+    char address[64];
+    unsigned ready;
+};
+
+CHECK_HELPER struct serve_apart *serve_start_apart(const struct herd_config *config, int workers)
+{
+    struct serve_apart *server = (struct serve_apart *)shared_memory(sizeof *server);
+    pid_t pid = test_fork();
+    if (pid == 0) {
+        serve_start(config, workers);
+        memcpy(server->workers, serve.pids, sizeof server->workers);
+        snprintf(server->address, sizeof server->address, "%s", serve.address);
+        SHARED_SET(server->ready, 1u);
+        for (;;) {
+            pause();
+        }
+    }
+    server->pid = pid;
+    server->worker_count = workers;
+    WAIT_UNTIL(SHARED_GET(server->ready), 20000);
+    return server;
+}
+
+CHECK_HELPER void serve_signal_apart(const struct serve_apart *server, int signal_number)
+{
+    for (int slot = 0; slot < server->worker_count; slot++) {
+        kill(server->workers[slot], signal_number);
+    }
+}
+
+/* All of it. Its workers are not the test's to reap. */
+CHECK_HELPER void serve_kill_apart(const struct serve_apart *server)
+{
+    test_kill(server->pid);
+    serve_signal_apart(server, SIGKILL);
+}
+
 /* Each worker has counted what it got. In HANDOFF who accepts passes connections on; and a test that takes
  * connections itself does not count them in the callback. */
 CHECK_HELPER void serve_workers_count(void)

@@ -9,8 +9,7 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 
-enum { delay_ms = 2, workers = 2, slots = 3, connections_most = 16, turn_calls_most = 2000,
-       wait_most_ms = 20000 };
+enum { delay_ms = 2, workers = 2, slots = 3, turn_calls_most = 2000, wait_most_ms = 20000 };
 
 /* Who waits for worker 1: it does, or a loop of the host's, on the library's descriptors or on its set. */
 enum way { itself, attached, nested, ways };
@@ -23,15 +22,8 @@ static int is_over;
 static int is_lasting;
 static const char *step = "";
 
-struct connection {
-    struct herd_event event;
-    int fd; /* -1: a free place */
-    int worker;
-};
-
 static struct herd *herd;
 static struct herd_worker *worker[workers];
-static struct connection connections[connections_most];
 static int host_set = -1; /* the epoll set of worker 1's host */
 static int sent_arrived;
 static char socket_path[64], herd_name[32], herd_path[96];
@@ -136,8 +128,8 @@ static void host_watches(int fd, struct connection *connection)
 
 static void end_connection(struct connection *connection)
 {
-    struct herd_worker *of = worker[connection->worker];
-    if (is_hosted(connection->worker)) {
+    struct herd_worker *of = worker[connection->slot];
+    if (is_hosted(connection->slot)) {
         CHECK_EQ(epoll_ctl(host_set, EPOLL_CTL_DEL, connection->fd, NULL), 0);
     } else {
         int code = herd_event_del(of, &connection->event);
@@ -171,39 +163,21 @@ static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t 
 
 static void watch(struct connection *connection)
 {
-    if (is_hosted(connection->worker)) {
+    if (is_hosted(connection->slot)) {
         host_watches(connection->fd, connection);
         return;
     }
     CHECK_CODE(herd_event_init(&connection->event, on_ready, connection), 0);
-    int code = herd_event_add(worker[connection->worker], &connection->event, connection->fd, HERD_READ);
+    int code = herd_event_add(worker[connection->slot], &connection->event, connection->fd, HERD_READ);
     if (code == HERD_EPOISONED && script->call == FAULT_EPOLL_WAIT) {
         return;
     }
     if (code != 0) {
         CHECK(script->hits > 0 && code == -script->error);
         disarm();
-        code = herd_event_add(worker[connection->worker], &connection->event, connection->fd, HERD_READ);
+        code = herd_event_add(worker[connection->slot], &connection->event, connection->fd, HERD_READ);
     }
     CHECK_CODE(code, 0);
-}
-
-static void on_accept(struct herd_worker *of, int fd, const struct sockaddr *peer, uint32_t peer_length,
-                      void *data)
-{
-    struct connection *connection = connections;
-    (void)peer;
-    (void)peer_length;
-    (void)data;
-    while (connection->fd >= 0) {
-        connection++;
-        CHECK(connection < connections + connections_most);
-    }
-    connection->fd = fd;
-    connection->worker = of == worker[1];
-    CHECK(of == worker[connection->worker]);
-    watch(connection);
-    CHECK_EQ(send(fd, "g", 1, MSG_NOSIGNAL), 1);
 }
 
 static void on_sent(struct herd_worker *of, int fd, const struct sockaddr *peer, uint32_t peer_length,
@@ -212,7 +186,7 @@ static void on_sent(struct herd_worker *of, int fd, const struct sockaddr *peer,
     CHECK(tag_bytes == 3 && memcmp(tag, "tag", 3) == 0);
     CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
     sent_arrived++;
-    on_accept(of, fd, peer, peer_length, data);
+    inject_on_accept(of, fd, peer, peer_length, data);
 }
 
 /* Has a loop of the host's wait for worker 1. */
@@ -259,7 +233,7 @@ static void make_worker_anew(int number)
         host_worker();
     }
     for (int i = 0; i < connections_most; i++) {
-        if (connections[i].fd >= 0 && connections[i].worker == number) {
+        if (connections[i].fd >= 0 && connections[i].slot == number) {
             CHECK(herd_conn_opened(worker[number]) >= 0);
             watch(&connections[i]);
         }
@@ -304,21 +278,26 @@ static int host_is_quiet(void)
 }
 
 /* Turns of all workers until `fd` has a byte to read. */
-static void expect_byte(int fd, char expected)
+static char next_byte(int fd)
 {
     int64_t deadline = now_ms() + wait_most_ms;
     for (int turn = 0; now_ms() < deadline; turn++) {
         char byte;
         ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
         if (got == 1) {
-            CHECK_EQ(byte, expected);
-            return;
+            return byte;
         }
         CHECK(got < 0 && errno == EAGAIN);
         run_turn(turn % workers, turn % 4 == 0);
     }
     fprintf(stderr, "the client is not served\n");
     test_exit(1);
+}
+
+static void expect_greeting(int fd)
+{
+    char slot = next_byte(fd);
+    CHECK(slot >= 0 && slot < workers);
 }
 
 static int open_connections(void)
@@ -334,9 +313,9 @@ static int open_connections(void)
 static void expect_service(int fd)
 {
     char byte;
-    expect_byte(fd, 'g');
+    expect_greeting(fd);
     CHECK_EQ(send(fd, "x", 1, MSG_NOSIGNAL), 1);
-    expect_byte(fd, 'x');
+    CHECK_EQ(next_byte(fd), 'x');
     CHECK(recv(fd, &byte, 1, MSG_DONTWAIT) < 0);
     shutdown(fd, SHUT_WR);
     int64_t deadline = now_ms() + wait_most_ms;
@@ -379,7 +358,7 @@ static int listen_unix(void)
     struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
     options.unix_mode = 0600;
     snprintf(address, sizeof address, "unix:%s", socket_path);
-    return herd_listen(herd, address, &options, on_accept, NULL);
+    return herd_listen(herd, address, &options, inject_on_accept, NULL);
 }
 
 /* A worker of another process, which dies. */
@@ -410,7 +389,7 @@ static void close_without_del(void)
     int pair[2];
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     host.fd = pair[0];
-    host.worker = 0;
+    host.slot = 0;
     watch(&host);
     STEP(herd_event_mod(worker[0], &host.event, HERD_READ | HERD_WRITE));
     int kept = fcntl(host.fd, F_DUPFD_CLOEXEC, 0);
@@ -463,8 +442,8 @@ static void serve_clients(void)
     expect_service(connect_to(address_of(herd, 1)));
     step = "turns with two TCP clients";
     int first = connect_to(address_of(herd, 0)), second = connect_to(address_of(herd, 2));
-    expect_byte(first, 'g');
-    expect_byte(second, 'g');
+    expect_greeting(first);
+    expect_greeting(second);
     close(first);
     close(second);
     if (way != itself) {
@@ -496,10 +475,10 @@ static void whole_life(void)
     STEP(create(NULL));
     CHECK_CODE(herd_destroy(herd), 0);
     STEP(create(herd_name));
-    STEP(herd_listen(herd, "127.0.0.1:0", NULL, on_accept, NULL));
+    STEP(herd_listen(herd, "127.0.0.1:0", NULL, inject_on_accept, NULL));
     STEP(listen_unix());
-    STEP(herd_add_listener(herd, host, on_accept, NULL));
-    STEP(herd_listen(herd, "127.0.0.1:0", NULL, on_accept, NULL));
+    STEP(herd_add_listener(herd, host, inject_on_accept, NULL));
+    STEP(herd_listen(herd, "127.0.0.1:0", NULL, inject_on_accept, NULL));
     STEP(herd_remove_listener(herd, 3));
     if (herd_mode(herd) == HERD_MODE_HANDOFF) {
         STEP(herd_on_handoff(herd, on_sent, NULL));
@@ -624,7 +603,7 @@ static void first_use(int is_slow)
             if (pid == 0) {
                 STEP(create(NULL));
                 arm(once[which], shim->calls[once[which]].errnos[i], 0, 1);
-                STEP(herd_listen(herd, "127.0.0.1:0", NULL, on_accept, NULL));
+                STEP(herd_listen(herd, "127.0.0.1:0", NULL, inject_on_accept, NULL));
                 CHECK_EQ(script->hits, 1);
                 CHECK_CODE(herd_destroy(herd), 0);
                 test_exit(0);
@@ -644,9 +623,7 @@ int main(int argc, char **argv)
     snprintf(herd_name, sizeof herd_name, "faults-%d", (int)getpid());
     snprintf(herd_path, sizeof herd_path, "/dev/shm/herd-%u-%s", (unsigned)geteuid(), herd_name);
     snprintf(socket_path, sizeof socket_path, "/tmp/herd-faults-%d", (int)getpid());
-    for (int i = 0; i < connections_most; i++) {
-        connections[i].fd = -1;
-    }
+    inject_connections(watch);
     first_use(test_is_slow());
     for (int i = 0; i < mode_count; i++) {
         mode = all_modes[i];

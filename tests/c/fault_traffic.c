@@ -10,7 +10,6 @@
 enum {
     delay_ms = 10,
     workers = 3,
-    connections_most = 64,
     one_by_one = 4,
     at_once = 8,
     window_ms = 50,
@@ -38,11 +37,6 @@ static int is_armed_for(int call)
 }
 
 /* --- The server ------------------------------------------------------------------------------ */
-
-static struct connection {
-    struct herd_event event;
-    int fd; /* -1: a free place */
-} connections[connections_most];
 
 #define REQUIRE(condition)                                                                      \
     do {                                                                                        \
@@ -89,23 +83,6 @@ static void watch(struct connection *connection)
     }
 }
 
-static void on_accept(struct herd_worker *of, int fd, const struct sockaddr *peer, uint32_t peer_length,
-                      void *data)
-{
-    struct connection *connection = connections;
-    char greeting = (char)herd_worker_slot(of);
-    (void)peer;
-    (void)peer_length;
-    (void)data;
-    while (connection->fd >= 0) {
-        connection++;
-        CHECK(connection < connections + connections_most);
-    }
-    connection->fd = fd;
-    watch(connection);
-    CHECK_EQ(send(fd, &greeting, 1, MSG_NOSIGNAL), 1);
-}
-
 static void make_worker(int slot)
 {
     CHECK_CODE(herd_worker_create(serve.herd, slot, &serve_worker), 0);
@@ -120,9 +97,7 @@ static void make_worker(int slot)
 __attribute__((noreturn)) static void run(int slot)
 {
     long blocks = shim->blocks;
-    for (int i = 0; i < connections_most; i++) {
-        connections[i].fd = -1;
-    }
+    inject_connections(watch);
     make_worker(slot);
     signal(SIGINT, serve_stop_on_signal);
     SHARED_SET(serve.shared->ready[slot], getpid());
@@ -148,7 +123,7 @@ static void start(void)
     serve_prepare(&config, workers);
     CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);
     for (int i = 0; i < 2; i++) {
-        addresses[i] = address_of(serve.herd, new_listener(serve.herd, on_accept, NULL));
+        addresses[i] = address_of(serve.herd, new_listener(serve.herd, inject_on_accept, NULL));
     }
     for (int slot = 0; slot < workers; slot++) {
         serve.pids[slot] = test_fork();

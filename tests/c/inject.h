@@ -70,4 +70,44 @@ CHECK_HELPER int can_last(int error)
            error == EINTR || error == EAGAIN || error == ENOLCK;
 }
 
+/* --- The connections of the test's server ---------------------------------------------------- */
+
+enum { connections_most = 64 };
+
+static struct connection {
+    struct herd_event event;
+    int fd; /* -1: a free place */
+    int slot;
+} connections[connections_most];
+
+/* The test's: has the worker in the connection's slot watch it. */
+static void (*watch_connection)(struct connection *);
+
+CHECK_HELPER void inject_connections(void (*watch)(struct connection *))
+{
+    watch_connection = watch;
+    for (int i = 0; i < connections_most; i++) {
+        connections[i].fd = -1;
+    }
+}
+
+/* Greets with the slot. */
+CHECK_HELPER void inject_on_accept(struct herd_worker *of, int fd, const struct sockaddr *peer,
+                                   uint32_t peer_length, void *data)
+{
+    struct connection *connection = connections;
+    char greeting = (char)herd_worker_slot(of);
+    (void)peer;
+    (void)peer_length;
+    (void)data;
+    while (connection->fd >= 0) {
+        connection++;
+        CHECK(connection < connections + connections_most);
+    }
+    connection->fd = fd;
+    connection->slot = greeting;
+    watch_connection(connection);
+    CHECK_EQ(send(fd, &greeting, 1, MSG_NOSIGNAL), 1);
+}
+
 #endif

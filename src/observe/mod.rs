@@ -15,18 +15,23 @@ use std::mem::size_of;
 
 /// The figures of one slot. -EINVAL: no such slot.
 pub fn worker(source: &dyn Source, slot: usize) -> Result<herd_stats> {
-    figures(source, slot, source.until_us()?)
+    let stats = empty(source)?;
+    figures(source, slot, stats, stats.now_us)
 }
 
 /// The same without the present wait or turn. Its beginning and the sum of those before are not read
 /// in one piece, and it ends with its worker: with it a counter can go back.
 fn worker_counted(source: &dyn Source, slot: usize) -> Result<herd_stats> {
-    figures(source, slot, 0)
+    figures(source, slot, empty(source)?, 0)
 }
 
-/// What the worker has been at counts up to `until_us`.
-fn figures(source: &dyn Source, slot: usize, until_us: u64) -> Result<herd_stats> {
-    let mut stats = empty(source)?;
+/// Fills in `stats`. What the worker has been at counts up to `until_us`.
+fn figures(
+    source: &dyn Source,
+    slot: usize,
+    mut stats: herd_stats,
+    until_us: u64,
+) -> Result<herd_stats> {
     let mut condition = None;
     let mut compared = Comparison::default();
     source.with_slot(slot, &mut |slot| {

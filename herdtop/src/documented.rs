@@ -4,7 +4,7 @@ use crate::columns::columns;
 use crate::draw::{History, View};
 use crate::json;
 use crate::rates::{self, Figures};
-use crate::rows::Sort;
+use crate::rows::{STATES, Sort};
 use crate::snapshot::{Slot, Snapshot};
 use std::collections::BTreeSet;
 
@@ -71,7 +71,5 @@ fn each_word_of_the_screen() {
     words.extend(columns(1000).into_iter().map(|column| column.head().trim().to_owned()));
     words.remove("");
     assert_eq!(documented("### Words"), words);
-    let states: BTreeSet<String> =
-        ["idle", "busy", "rests", "stop", "dead", "-"].map(str::to_owned).into();
-    assert_eq!(documented("### States"), states);
+    assert_eq!(documented("### States"), STATES.map(str::to_owned).into());
 }

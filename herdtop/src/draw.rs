@@ -154,7 +154,7 @@ impl View<'_> {
             _ => format!("{}/{}", time(times.p50_us), time(times.p99_us)),
         };
         let mut balance = vec![("Jain", format!("{:.3}", total.open_jain)), ("max/min", ratio)];
-        if ["mutex", "handoff"].contains(&now.mode) {
+        if now.has_right() {
             balance.push(("right:", self.right()));
             balance.push(("held p50/p99", of(figures.right_held)));
         }
@@ -278,7 +278,7 @@ impl View<'_> {
         }
         parts.push(format!("s sort: {}{order}", self.sort.name()));
         parts.push("r reverse".to_owned());
-        if ["mutex", "handoff"].contains(&self.now.mode) {
+        if self.now.has_right() {
             parts.push("* has the right".to_owned());
         }
         let style = self.style(Color::DarkGray);

@@ -35,6 +35,9 @@ impl Sort {
     }
 }
 
+/// What a row can say of its worker's state.
+pub const STATES: [&str; 6] = ["stop", "dead", "idle", "busy", "rests", "-"];
+
 pub struct Row<'a> {
     pub slot: &'a Slot,
     pub rates: SlotRates,
@@ -46,13 +49,14 @@ impl Row<'_> {
     }
 
     pub fn state(&self) -> &'static str {
+        let [stopped, dead, idle, busy, rests, none] = STATES;
         match (self.slot.process, self.slot.stats.state) {
-            (Process::Stopped, _) => "stop",
-            (Process::Dead, _) => "dead",
-            (_, HERD_STATE_IDLE) => "idle",
-            (_, HERD_STATE_BUSY) => "busy",
-            (_, HERD_STATE_RESTING) => "rests",
-            _ => "-",
+            (Process::Stopped, _) => stopped,
+            (Process::Dead, _) => dead,
+            (_, HERD_STATE_IDLE) => idle,
+            (_, HERD_STATE_BUSY) => busy,
+            (_, HERD_STATE_RESTING) => rests,
+            _ => none,
         }
     }
 

@@ -41,6 +41,13 @@ pub struct Snapshot {
     pub turn_work: herd_histogram,
 }
 
+impl Snapshot {
+    /// Whether only the holder of the accept right accepts.
+    pub fn has_right(&self) -> bool {
+        ["mutex", "handoff"].contains(&self.mode)
+    }
+}
+
 fn checked(code: c_int) -> Result<c_int, String> {
     if code >= 0 {
         return Ok(code);

@@ -493,7 +493,7 @@ using if_accepts = std::enable_if_t<std::is_invocable_v<F &, connection, peer>>;
 class herd_ref {
 public:
     herd_ref() noexcept = default;
-    herd_ref(const ::herd *of) noexcept : herd_(const_cast<::herd *>(of)) {}
+    herd_ref(::herd *of) noexcept : herd_(of) {}
 
     /// For the calls of <herd.h>.
     ::herd *get() const noexcept { return herd_; }
@@ -706,10 +706,10 @@ public:
 
     /// The slots freed.
     result<int> reap(int pid) const noexcept { return detail::to_result(herd_reap(herd_, pid)); }
-    /// 1: the slot has a worker that lives.
-    [[nodiscard]] result<int> worker_alive(int slot) const noexcept
+    /// Whether the slot has a worker that lives.
+    [[nodiscard]] result<bool> worker_alive(int slot) const noexcept
     {
-        return detail::to_result(herd_worker_alive(herd_, slot));
+        return detail::to_result<bool>(herd_worker_alive(herd_, slot));
     }
     [[nodiscard]] result<int> free_slots() const noexcept { return detail::to_result(herd_free_slots(herd_)); }
 

@@ -64,11 +64,11 @@ void moves()
     first = std::move(second);
     CHECK(first.get() != nullptr && !second);
     CHECK(first.free_slots());
-    CHECK(first.worker_alive(0));
+    CHECK(!*first.worker_alive(0));
     auto &self = first;
     first = std::move(self);
     CHECK(first.free_slots());
-    CHECK(first.worker_alive(0));
+    CHECK(!*first.worker_alive(0));
 
     CHECK_EQ(*first.listen("127.0.0.1:0", [kept = token()](libherd::connection, libherd::peer) {}), 0);
     CHECK_EQ(*first.listen("127.0.0.1:0", [kept = token()](libherd::connection, libherd::peer) {}), 1);

@@ -134,11 +134,13 @@ header-check: $(BUILD)/herd.h ## fail if include/herd.h differs from a fresh one
 # A page for each family of calls. docs/man/ has what is written by hand, the header all else. Each call has a page
 # of its own name that leads to its family's (`.so`).
 MAN_PAGES := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in))
+# A date, or "unreleased".
+RELEASED  := $(shell sed -n 's/^.. [0-9][0-9.]* - //p' CHANGELOG.md | head -n 1)
 
 man: $(BUILD)/man/links ## make the manual pages in build/man/
-$(BUILD)/man/%: docs/man/%.in docs/man/header.awk docs/man/page.awk include/herd.h
+$(BUILD)/man/%: docs/man/%.in docs/man/header.awk docs/man/page.awk include/herd.h CHANGELOG.md
 	@mkdir -p $(@D)
-	awk -f docs/man/header.awk -f docs/man/page.awk -v version=$(VERSION) include/herd.h $< >$@
+	awk -f docs/man/header.awk -f docs/man/page.awk -v version=$(VERSION) -v released=$(RELEASED) include/herd.h $< >$@
 
 # Lines of a name and the page that it leads to.
 $(BUILD)/man/links: $(MAN_PAGES)

@@ -1,13 +1,17 @@
 # Writes a manual page (mdoc(7)) from a frame and the header's comments:
 #
-#   awk -f header.awk -f page.awk -v version=0.1.0 include/herd.h herd_listen.3.in
+#   awk -f header.awk -f page.awk -v version=0.1.0 -v released=2027-01-31 include/herd.h herd_listen.3.in
 #
 # A frame begins with lines `word: names`, up to the first macro: `about` (one line), `calls`, `callbacks`, `structs`,
 # `constants` (a name that ends with * stands for all that begin so). Then comes what is written by hand. NAME,
 # SYNOPSIS and, at the end of the DESCRIPTION, what the header says of each name are put in here.
 
-# When a frame was last changed by hand.
-BEGIN { dated = "November 30, 2026" }
+# mdoc's way to write the date of the release, which a version that is none yet does not have.
+BEGIN {
+    split("January February March April May June July August September October November December", month, " ")
+    dated = "not yet released"
+    if (split(released, part, "-") == 3) dated = month[part[2] + 0] " " part[3] + 0 ", " part[1]
+}
 
 FNR == NR { header_line($0); next }
 

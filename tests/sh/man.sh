@@ -50,8 +50,8 @@ if test -x "$build/herdtop"; then
 fi
 
 command -v mandoc >/dev/null || { echo 'no mandoc'; exit 77; }
-mandoc -T lint -W warning "$pages"/man1/* "$pages"/man7/* $(grep -L '^\.so ' "$pages"/man3/*) >"$tmp/lint" ||
-    { cat "$tmp/lint"; fail 'mandoc -T lint'; }
+mandoc -T lint -W warning "$pages"/man1/* "$pages"/man7/* $(grep -L '^\.so ' "$pages"/man3/*) >"$tmp/lint" || true
+if grep -v ' Dd not yet released$' "$tmp/lint"; then fail 'mandoc -T lint'; fi
 # As a reader sees them.
 echo '#include <herd.h>' >"$tmp/prototypes.c"
 for page in $(grep -L '^\.so ' "$pages"/man3/*); do

@@ -31,7 +31,7 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples herdtop man reference demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow coverage noise test test-tools header header-check paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
+.PHONY: all lib examples herdtop picture man reference demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow coverage noise test test-tools header header-check paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
 
 all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
@@ -115,6 +115,9 @@ $(BUILD)/herdtop: $(SOURCES) herdtop/Cargo.toml $(wildcard herdtop/src/*.rs)
 	@mkdir -p $(BUILD)
 	$(CARGO) build --locked -p herdtop --profile tool --target-dir $(BUILD)/herdtop-target
 	$(INSTALL) -m 755 $(BUILD)/herdtop-target/$(CARGO_BUILD_TARGET:%=%/)tool/herdtop $@
+
+picture: lib examples herdtop ## make docs/herdtop.svg of a real run (needs tmux, python3)
+	docs/tools/herdtop_svg.sh $(BUILD)
 
 # --- The header ------------------------------------------------------------------------------
 

@@ -26,4 +26,4 @@ LC_ALL=C.UTF-8 TERM=xterm-256color tmux -L "$name-svg" -f /dev/null new-session 
 sleep 14
 tmux -L "$name-svg" capture-pane -e -p -t top |
     docs/tools/terminal_svg.py "herdtop watches hello_prefork: 4 workers, MUTEX" >"$ready"
-mv "$ready" docs/herdtop.svg
+cat "$ready" >docs/herdtop.svg # mktemp(1) has made a file for one user only

@@ -31,7 +31,10 @@ LIBS       := $(BUILD)/$(REAL) $(BUILD)/libherd.a $(BUILD)/native-static-libs
 
 .DELETE_ON_ERROR:
 .SUFFIXES:
-.PHONY: all lib examples herdtop picture man reference demo bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools check-slow coverage noise test test-tools header header-check paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
+.PHONY: all lib examples demo herdtop picture header header-check man reference \
+	test test-tools fuzz fuzz-build check-slow noise coverage abi-golden abi-check \
+	bench bench-quick bench-promises bench-counting bench-build bench-peers bench-tools \
+	paths-check install install-lib install-herdtop install-man uninstall clean help FORCE
 
 all: lib examples herdtop ## build the libraries, the examples and herdtop into build/
 lib: $(LIBS)
@@ -137,6 +140,12 @@ header-check: $(BUILD)/herd.h ## fail if include/herd.h differs from a fresh one
 # A page for each family of calls. docs/man/ has what is written by hand, the header all else. Each call has a page
 # of its own name that leads to its family's (`.so`).
 MAN_PAGES := $(patsubst docs/man/%.in,$(BUILD)/man/%,$(wildcard docs/man/*.in))
+# Prints lines of a name and the page that it leads to.
+man_links  = for frame in docs/man/*.3.in; do page=$$(basename $$frame .in); \
+		for name in $$(sed -n 's/^calls: //p; s/^callbacks: //p' $$frame); do \
+			[ $$name.3 = $$page ] || echo $$name.3 $$page; \
+		done; \
+	done
 # A date, or "unreleased".
 RELEASED  := $(shell sed -n 's/^.. [0-9][0-9.]* - //p' CHANGELOG.md | head -n 1)
 
@@ -145,13 +154,8 @@ $(BUILD)/man/%: docs/man/%.in docs/man/header.awk docs/man/page.awk include/herd
 	@mkdir -p $(@D)
 	awk -f docs/man/header.awk -f docs/man/page.awk -v version=$(VERSION) -v released=$(RELEASED) include/herd.h $< >$@
 
-# Lines of a name and the page that it leads to.
 $(BUILD)/man/links: $(MAN_PAGES)
-	for frame in docs/man/*.3.in; do page=$$(basename $$frame .in); \
-		for name in $$(sed -n 's/^calls: //p; s/^callbacks: //p' $$frame); do \
-			[ $$name.3 = $$page ] || echo $$name.3 $$page; \
-		done; \
-	done >$@
+	{ $(man_links); } >$@
 
 reference: man ## make the manual as HTML in build/reference/ (needs mandoc)
 	docs/man/reference.sh $(BUILD)/man $(BUILD)/reference
@@ -217,7 +221,6 @@ FUZZ_FLAGS   := --cfg fuzzing -Zsanitizer=address -Cpasses=sancov-module -Ccodeg
 	-Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-args=-sanitizer-coverage-trace-compares \
 	-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table
 
-.PHONY: fuzz fuzz-build
 fuzz-build: ## build the fuzz targets
 	cd fuzz && RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --release --locked --bins \
 		--target $(FUZZ_HOST) --target-dir $(FUZZ_DIR)/target
@@ -262,7 +265,6 @@ test-tools:
 
 # --- The binary interface: docs/stability.md --------------------------------------------------
 
-.PHONY: abi-golden abi-check
 abi-golden: lib ## write tests/abi/*.golden anew, after a change that docs/stability.md allows
 	UPDATE=1 HERD_BUILD=$(abspath $(BUILD)) CC='$(CC)' sh tests/sh/exports.sh
 	UPDATE=1 HERD_BUILD=$(abspath $(BUILD)) CC='$(CC)' sh tests/sh/layout.sh
@@ -389,7 +391,7 @@ paths-check:
 
 install: install-lib install-herdtop install-man ## install below PREFIX (see also DESTDIR, LIBDIR, INCLUDEDIR, BINDIR, MANDIR)
 
-install-herdtop: paths-check $(BUILD)/herdtop
+install-herdtop: paths-check $(BUILD)/herdtop ## install herdtop alone
 	$(INSTALL) -d '$(DESTDIR)$(BINDIR)'
 	$(INSTALL) -m 755 $(BUILD)/herdtop '$(DESTDIR)$(BINDIR)/herdtop'
 
@@ -404,18 +406,18 @@ install-lib: paths-check $(LIBS) ## install the library alone, which needs fewer
 	$(call fill,cmake/herdConfig.cmake.in,$(CMAKE_DIR))
 	$(call fill,cmake/herdConfigVersion.cmake.in,$(CMAKE_DIR))
 
-install-man: paths-check $(BUILD)/man/links
+install-man: paths-check $(BUILD)/man/links ## install the manual alone
 	$(INSTALL) -d '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man3' '$(DESTDIR)$(MANDIR)/man7'
 	$(foreach section,1 3 7,$(INSTALL) -m 644 $(filter %.$(section),$(MAN_PAGES)) '$(DESTDIR)$(MANDIR)/man$(section)' &&) :
 	umask 022; while read -r name page; do echo ".so man3/$$page" >'$(DESTDIR)$(MANDIR)/man3'/$$name; done <$(BUILD)/man/links
 
 # Removes a directory only if it is empty, and never the system's own.
-uninstall: $(BUILD)/man/links ## remove what install put there
+uninstall: ## remove what install put there
 	for file in $(REAL) $(SONAME) libherd.so libherd.a pkgconfig/herd.pc cmake/herd/herdConfig.cmake \
 		cmake/herd/herdConfigVersion.cmake; do rm -f '$(DESTDIR)$(LIBDIR)'/$$file; done
 	rm -f '$(DESTDIR)$(INCLUDEDIR)/herd.h' '$(DESTDIR)$(INCLUDEDIR)/herd.hpp' '$(DESTDIR)$(BINDIR)/herdtop'
 	$(foreach section,1 3 7,rm -f $(patsubst $(BUILD)/man/%,'$(DESTDIR)$(MANDIR)/man$(section)/%',$(filter %.$(section),$(MAN_PAGES)));) :
-	cut -d ' ' -f 1 $(BUILD)/man/links | (cd '$(DESTDIR)$(MANDIR)/man3' 2>/dev/null && xargs rm -f) || :
+	{ $(man_links); } | cut -d ' ' -f 1 | (cd '$(DESTDIR)$(MANDIR)/man3' 2>/dev/null && xargs rm -f) || :
 	for dir in '$(PC_DIR)' '$(CMAKE_DIR)' '$(DESTDIR)$(LIBDIR)/cmake' '$(DESTDIR)$(LIBDIR)' \
 		'$(DESTDIR)$(INCLUDEDIR)' '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man3' \
 		'$(DESTDIR)$(MANDIR)/man7' '$(DESTDIR)$(MANDIR)' '$(DESTDIR)$(PREFIX)/share' '$(DESTDIR)$(PREFIX)'; do \

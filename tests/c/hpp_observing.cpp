@@ -10,6 +10,8 @@ static_assert(!std::is_copy_constructible_v<libherd::observer> && !std::is_copy_
 static_assert(std::is_nothrow_move_constructible_v<libherd::observer>
               && std::is_nothrow_move_assignable_v<libherd::observer>);
 static_assert(std::is_trivially_copyable_v<libherd::herd_ref>);
+static_assert(std::is_constructible_v<libherd::herd_ref, ::herd *>
+              && !std::is_constructible_v<libherd::herd_ref, const ::herd *>);
 static_assert(sizeof(libherd::observer) == sizeof(void *) && sizeof(libherd::herd) == 2 * sizeof(void *));
 
 namespace {

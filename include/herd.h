@@ -580,7 +580,8 @@ struct herd_listen_options {
      */
     uint32_t flags;
     /**
-     * Permission bits of a Unix socket's file, such as 0660. Zero leaves them to the umask.
+     * Permission bits of a Unix socket's file, such as 0660. Zero leaves them to the umask. Bits beyond
+     * it need glibc 2.32, and fchmodat2(2) or /proc: `herd_listen` answers -EOPNOTSUPP without.
      */
     uint32_t unix_mode;
 };

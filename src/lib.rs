@@ -5,8 +5,8 @@
 //!
 //! `abi` (the C face's data), `sys` (kernel wrappers), `shm` (shared memory), `reactor` (one
 //! worker's epoll core), `accept` (listeners and the right to accept), `mode`, `observe` (reading the
-//! counters), `herd`, `worker` (the turn), `ffi` (the C face's calls), `fuzzing` (what property tests and the fuzzer
-//! drive; no part of the product).
+//! counters), `herd`, `worker` (the turn), `ffi` (the C face's calls), `fuzzing` (what property tests and
+//! the fuzzer drive; no part of the product).
 
 pub mod abi;
 mod accept;

@@ -37,7 +37,8 @@ pub struct herd_listen_options {
     pub backlog: u32,
     /// `HERD_LISTEN_...`, or 0.
     pub flags: u32,
-    /// Permission bits of a Unix socket's file, such as 0660. Zero leaves them to the umask.
+    /// Permission bits of a Unix socket's file, such as 0660. Zero leaves them to the umask. Bits beyond
+    /// it need glibc 2.32, and fchmodat2(2) or /proc: `herd_listen` answers -EOPNOTSUPP without.
     pub unix_mode: u32,
 }
 

@@ -152,6 +152,7 @@ impl Acceptor {
         let mut accepted = self.accepted.borrow_mut();
         let at = accepted.iter().position(|kept| kept.acceptance.delivery() == delivery)?;
         self.kept.set(accepted.len() - 1);
+        // The first, as usual, leaves no gap to close.
         if at == 0 { accepted.pop_front() } else { accepted.remove(at) }
     }
 

@@ -54,8 +54,9 @@ impl Guard {
     /// a tick that was read a little late the last time.
     pub fn should_look_for_dead(&self, line: &GuardLine, now_us: u64) -> bool {
         let last_us = line.looked_for_dead_us.load(Relaxed);
-        // A time that is yet to come is no time at which somebody looked.
-        now_us.wrapping_sub(last_us) >= self.interval_us / 2
+        // Far ahead is no time at which somebody looked; a little ahead is one, of a worker whose turn
+        // began after this one's.
+        now_us.abs_diff(last_us) >= self.interval_us / 2
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
@@ -119,7 +120,7 @@ pub struct PulledIn {
 }
 
 /// A tick that nobody took for half an interval was lost: who is woken reads it first of all. One that is
-/// further away than an interval nobody has armed.
+/// further away than two intervals nobody has armed: one, and what a worker may have read the clock earlier.
 fn is_overdue(due_us: u64, now_us: u64, interval_us: u64) -> bool {
     let plausible = now_us.saturating_sub(interval_us / 2)..=now_us + 2 * interval_us;
     !plausible.contains(&due_us)
@@ -136,6 +137,7 @@ mod tests {
         line.looked_for_dead_us.store(u64::MAX, Relaxed);
         assert!(guard.should_look_for_dead(&line, 1_000_000));
         assert!(!guard.should_look_for_dead(&line, 1_200_000));
+        assert!(!guard.should_look_for_dead(&line, 999_999));
         line.due_us.store(u64::MAX, Relaxed);
         let pulled_in = guard.pull_in(&line, 1_000_000, 500).unwrap();
         assert_eq!(pulled_in, PulledIn { from_us: 1_500_000, to_us: 1_000_500 });

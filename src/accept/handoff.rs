@@ -6,9 +6,9 @@ pub mod model;
 
 use crate::abi::{HERD_LISTENER_NONE, HERD_TAG_BYTES_MAX};
 use crate::shm::queue::QueueLine;
+use crate::sys::Result;
 use crate::sys::socket::Connection;
 use crate::sys::transfer::{self, First, Label, Plain, SENT_AT_ONCE_MAX, Transfer};
-use crate::sys::{Error, Result};
 use std::mem::size_of;
 use std::os::fd::RawFd;
 
@@ -145,16 +145,10 @@ pub fn take(
         if !wanted.named_too && label.is_named != 0 {
             return Ok(End::Named);
         }
-        if matches!(origin, Origin::Sent(_)) {
-            // Who sent it may not have; and now, while one that cannot be had stays for others.
-            match transfer::set_nonblocking(&fd) {
-                // Nor can anybody: of a descriptor that can do nothing (O_PATH in open(2)).
-                Err(error) if error == Error::errno(libc::EBADF) => {
-                    from.drop_first()?;
-                    return Ok(End::Foreign);
-                }
-                result => result?,
-            }
+        // Who sent it may not have; and now, while one that cannot be had stays for others.
+        if matches!(origin, Origin::Sent(_)) && !transfer::set_nonblocking(&fd)? {
+            from.drop_first()?;
+            return Ok(End::Foreign);
         }
         if wanted.marks_stuck {
             // Before it has room again.
@@ -235,5 +229,23 @@ mod tests {
             from.read_to_string(&mut text).unwrap();
             assert_eq!(&text, tag);
         }
+    }
+
+    #[test]
+    fn a_descriptor_that_nobody_can_use_does_not_stay_in_front_of_others() {
+        let (line, transfer) = (QueueLine::default(), Transfer::new().unwrap());
+        let useless =
+            nix::fcntl::open("/", nix::fcntl::OFlag::O_PATH, nix::sys::stat::Mode::empty())
+                .unwrap();
+        let (mut from, to) = pipe().unwrap();
+        let fds = [useless.as_raw_fd(), to.as_raw_fd()];
+        assert!(fds.iter().all(|_| line.reserve(WINDOW, 0)));
+        assert_eq!(send(&transfer, &[labelled("useless"), labelled("one")], &fds), Ok(2));
+        drop(to);
+        assert_eq!(taken(&line, &transfer, 1, 5), (vec![], End::Foreign));
+        assert_eq!(taken(&line, &transfer, 1, 5), (vec![b"one".to_vec()], End::Empty));
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "one");
     }
 }

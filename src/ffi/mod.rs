@@ -2,7 +2,7 @@
 //! pointers and calls one method of the layers below inside the panic fence.
 
 mod fence;
-pub(crate) mod handle;
+mod handle;
 mod handoff;
 mod sized;
 

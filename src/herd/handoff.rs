@@ -241,6 +241,9 @@ impl Herd {
 
     /// Lets the queues be read again that nobody reads: what stands there names no worker that there is.
     pub fn free_readers_of_nobody(&self) {
+        if !self.has_queues() {
+            return;
+        }
         for slot in self.region.slots() {
             let reader = slot.queue.reader();
             if reader != 0 && !self.is_a_reader(reader) {

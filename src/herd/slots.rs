@@ -61,15 +61,15 @@ impl Herd {
         let claim = slot.try_claim(std::process::id());
         if claim.is_none() {
             record_lock::release(self.region.file(), number.into())?;
-        } else {
-            if let Some(steering) = &self.steering {
-                // What was on its way to the slot before is not this worker's.
-                steering.settle_all(number.into());
-            }
-            let remote = &self.remotes[usize::from(number)];
-            remote.requests.store(0, SeqCst);
-            remote.posted.forget();
+            return Ok(None);
         }
+        if let Some(steering) = &self.steering {
+            // What was on its way to the slot before is not this worker's.
+            steering.settle_all(number.into());
+        }
+        let remote = &self.remotes[usize::from(number)];
+        remote.requests.store(0, SeqCst);
+        remote.posted.forget();
         Ok(claim)
     }
 
@@ -79,12 +79,12 @@ impl Herd {
         self.region.homecomings.fetch_add(1, SeqCst);
     }
 
-    /// Wakes all workers but this slot's.
-    pub fn ring_others(&self, than: u16) {
+    /// Wakes all workers but that of `slot`.
+    pub fn ring_others(&self, slot: u16) {
         let others = self
             .numbered_slots()
             .zip(&self.bells)
-            .filter(|((number, slot), _)| *number != than && slot.claim().pid().is_some());
+            .filter(|((number, other), _)| *number != slot && other.claim().pid().is_some());
         others.for_each(|(_, bell)| bell.ring());
     }
 

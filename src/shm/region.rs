@@ -78,10 +78,7 @@ impl Region {
     /// Writes where a worker gone mad might. What lies beyond the end is left out.
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn scribble(&self, offset: usize, bytes: &[u8]) {
-        for (at, byte) in (offset..self.mapping.len()).zip(bytes) {
-            // SAFETY: inside the mapping, in which everything is made of atomics or an UnsafeCell.
-            unsafe { self.mapping.as_mut_ptr().add(at).write_volatile(*byte) }
-        }
+        crate::sys::memory::scribble(&self.mapping, offset, bytes);
     }
 
     /// The times of each slot's workers.

@@ -78,10 +78,7 @@ impl Steering {
     /// Writes where a worker gone mad might. What lies beyond the end is left out.
     #[cfg(any(test, feature = "fuzzing"))]
     pub fn scribble(&self, offset: usize, bytes: &[u8]) {
-        for (at, byte) in (offset..self.lines.len()).zip(bytes) {
-            // SAFETY: inside the mapping, in which everything is made of atomics.
-            unsafe { self.lines.as_mut_ptr().add(at).write_volatile(*byte) }
-        }
+        crate::sys::memory::scribble(&self.lines, offset, bytes);
     }
 
     fn line(&self, slot: usize) -> &Line {
@@ -131,8 +128,8 @@ impl Steering {
     pub fn forget_lost(&self, now_us: u64) {
         for slot in 0..self.slots {
             let line = self.line(slot);
-            // Of a time that is yet to come nothing is known.
-            if now_us.wrapping_sub(line.marked_us.load(Relaxed)) >= LOST_AFTER_US {
+            // Far ahead is no time at which it was marked.
+            if now_us.abs_diff(line.marked_us.load(Relaxed)) >= LOST_AFTER_US {
                 self.settle_first(slot, line.marked.swap(self.steered(slot), Relaxed));
                 line.marked_us.store(now_us, Relaxed);
             }

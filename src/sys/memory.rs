@@ -22,6 +22,15 @@ pub fn map_shared(name: &CStr, bytes: usize) -> Result<(MmapRaw, OwnedFd)> {
     Ok((map(&file, bytes)?, file))
 }
 
+/// Writes where a worker gone mad might. What lies beyond the end is left out.
+#[cfg(any(test, feature = "fuzzing"))]
+pub fn scribble(mapping: &MmapRaw, offset: usize, bytes: &[u8]) {
+    for (at, byte) in (offset..mapping.len()).zip(bytes) {
+        // SAFETY: inside the mapping, in which everything is made of atomics or an UnsafeCell.
+        unsafe { mapping.as_mut_ptr().add(at).write_volatile(*byte) }
+    }
+}
+
 /// A file that only its descriptor's holders know, to hold record locks on.
 pub fn lock_file(name: &CStr) -> Result<OwnedFd> {
     owners_memfd(name, MFdFlags::empty())

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname,
     getsockopt, listen, setsockopt, socket,
 };
-use nix::sys::stat::{FchmodatFlags, Mode, fchmodat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -34,6 +34,10 @@ fn unbound(address: &Address, options: &ListenOptions) -> Result<OwnedFd> {
         if inet.is_ipv6() {
             setsockopt(&fd, Ipv6V6Only, &!options.dual_stack)?;
         }
+    } else if let Some(mode) = options.unix_mode {
+        // The file that bind(2) makes gets it, less the umask (unix_bind_bsd in net/unix/af_unix.c), so
+        // that it is never open to more than it should be.
+        fchmod(&fd, Mode::from_bits_truncate(mode))?;
     }
     Ok(fd)
 }
@@ -53,9 +57,7 @@ pub fn listen_on(
     }
     let finish = || -> Result<Option<SocketFile>> {
         if let (Some(path), Some(mode)) = (address.unix_path(), options.unix_mode) {
-            // Whoever may write in the folder can have put a link there since.
-            let mode = Mode::from_bits_truncate(mode);
-            fchmodat(AT_FDCWD, path, mode, FchmodatFlags::NoFollowSymlink)?;
+            add_what_the_umask_took(path, mode)?;
         }
         let file = address.unix_path().map(SocketFile::at).transpose()?;
         start_listening(&fd, options.backlog)?;
@@ -67,6 +69,17 @@ pub fn listen_on(
         }
     })?;
     Ok((fd, file))
+}
+
+/// Whoever may write in the folder can have put a link there since, so none is followed. glibc asks
+/// /proc for that where the kernel is older than fchmodat2(2), and cannot before its version 2.32.
+fn add_what_the_umask_took(path: &Path, mode: u32) -> Result<()> {
+    let metadata = std::fs::symlink_metadata(path).map_err(io_error)?;
+    if metadata.mode() & 0o7777 != mode {
+        let mode = Mode::from_bits_truncate(mode);
+        fchmodat(AT_FDCWD, path, mode, FchmodatFlags::NoFollowSymlink)?;
+    }
+    Ok(())
 }
 
 /// Has a bound socket listen. One that listens already gets the backlog.

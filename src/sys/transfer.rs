@@ -196,10 +196,14 @@ pub fn peer_of(socket: BorrowedFd) -> (libc::sockaddr_storage, u32) {
     }
 }
 
-pub fn set_nonblocking(fd: impl AsFd) -> Result<()> {
+/// False: of a descriptor that can do nothing (O_PATH in open(2)).
+pub fn set_nonblocking(fd: impl AsFd) -> Result<bool> {
     let flags = OFlag::from_bits_retain(fcntl(&fd, FcntlArg::F_GETFL)?);
+    if flags.contains(OFlag::O_PATH) {
+        return Ok(false);
+    }
     fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
-    Ok(())
+    Ok(true)
 }
 
 /// The bytes of a value that is passed between processes of one program.

@@ -25,7 +25,8 @@ pub struct Conduct {
     pub suspicion: Suspicion,
 }
 
-/// Of a worker that competes and has nothing else to see to: a try is the compare-and-swap alone.
+/// Of a worker that competes and has nothing else to see to: a try is the compare-and-swap
+/// alone, and nothing at all where there is no lock.
 const PLAIN: Conduct = Conduct {
     accept_disabled: 0,
     back_off_until_us: None,

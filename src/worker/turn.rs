@@ -44,17 +44,22 @@ impl Worker {
 
     /// The turn after its wait.
     pub(super) fn finish(&self, waited: Result<usize>) -> Result<usize> {
-        let accepted = waited.and_then(|_| self.accept_posted());
-        if accepted.is_err() {
-            // The host looks at the error for as long as it likes.
-            self.host_goes_on.set(true);
-        }
-        // Whatever failed, the right is not kept meanwhile, nor while handlers run.
-        self.unlock();
+        let accepted = self.accept_and_unlock(waited);
         let handled = self.deliver()
             + self.reactor.run_timers(self.handle)
             + self.reactor.run_posted(self.handle, Queue::Events);
         accepted.map(|_| handled)
+    }
+
+    /// Whatever fails, the right is not kept while handlers run, nor while the host looks at the error for
+    /// as long as it likes.
+    fn accept_and_unlock(&self, waited: Result<usize>) -> Result<usize> {
+        let accepted = waited.and_then(|_| self.accept_posted());
+        if accepted.is_err() {
+            self.host_goes_on.set(true);
+        }
+        self.unlock();
+        accepted
     }
 
     /// Waits for events and sorts them. With HERD_POST_EVENTS that is all; without, the connections
@@ -69,9 +74,7 @@ impl Worker {
         let waited = self.wait(timeout_ms);
         self.host_goes_on.set(true);
         if flags & HERD_POST_EVENTS == 0 {
-            let accepted = waited.and_then(|_| self.accept_posted());
-            // Whatever failed, as in `run_once`.
-            self.unlock();
+            let accepted = self.accept_and_unlock(waited);
             self.run_posted(Queue::Events);
             accepted?;
         }

@@ -356,7 +356,7 @@ static int listen_unix(void)
 {
     char address[80];
     struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
-    options.unix_mode = 0600;
+    options.unix_mode = 0666; /* more than the umask leaves */
     snprintf(address, sizeof address, "unix:%s", socket_path);
     return herd_listen(herd, address, &options, inject_on_accept, NULL);
 }

@@ -33,7 +33,8 @@ static const struct fault_call calls[FAULT_CALLS] = {
     [FAULT_BIND] = {"bind", {EADDRINUSE, EBADF, EINVAL, ENOTSOCK, EADDRNOTAVAIL, EFAULT, EROFS,
                              OF_A_PATH}},
     [FAULT_BPF] = {"bpf", {E2BIG, EACCES, EAGAIN, EBADF, EFAULT, EINVAL, ENOENT, ENOMEM, ENOSYS, EPERM}},
-    [FAULT_CHMOD] = {"chmod", {EBADF, EFAULT, EINVAL, EIO, ENOTSUP, EPERM, EROFS, OF_A_PATH}},
+    [FAULT_FCHMOD] = {"fchmod", {EBADF, EIO, EPERM, EROFS}},
+    [FAULT_FCHMODAT] = {"fchmodat", {EBADF, EFAULT, EINVAL, EIO, ENOTSUP, EPERM, EROFS, OF_A_PATH}},
     [FAULT_CLOSE] = {"close", {EBADF, EINTR, EIO, ENOSPC, EDQUOT}},
     [FAULT_CONNECT] = {"connect", {EACCES, EPERM, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN,
                                    EALREADY, EBADF, ECONNREFUSED, EFAULT, EINPROGRESS, EINTR, EISCONN,
@@ -194,7 +195,8 @@ struct statx;
 CALL(FAULT_ACCEPT4, int, accept4, (int fd, struct sockaddr *peer, unsigned *length, int flags),
      (fd, peer, length, flags))
 CALL(FAULT_BIND, int, bind, (int fd, const struct sockaddr *name, unsigned length), (fd, name, length))
-CALL(FAULT_CHMOD, int, chmod, (const char *path, mode_t mode), (path, mode))
+CALL(FAULT_FCHMOD, int, fchmod, (int fd, mode_t mode), (fd, mode))
+CALL(FAULT_FCHMODAT, int, fchmodat, (int folder, const char *path, mode_t mode, int flags), (folder, path, mode, flags))
 CALL_AND_FAIL(FAULT_CLOSE, int, close, (int fd), (fd))
 CALL(FAULT_CONNECT, int, connect, (int fd, const struct sockaddr *name, unsigned length),
      (fd, name, length))

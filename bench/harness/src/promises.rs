@@ -368,7 +368,7 @@ const WORST: &str = "the worst client of all rounds: compare with \"nothing happ
 fn reason(promise: &Promise) -> &'static str {
     let fits =
         |&&(of, what, _): &&(&str, &str, &str)| promise.of == of && promise.what.starts_with(what);
-    REASONS.iter().find(fits).map_or("not looked into.", |&(_, _, why)| why)
+    REASONS.iter().find(fits).map_or("-", |&(_, _, why)| why)
 }
 
 pub fn table(results: &Results) -> String {

@@ -17,8 +17,8 @@ const REASONS: [(&str, &str, &str); 10] = [
     (
         "keep_alive",
         "raw-",
-        "the bare ways leave nearly all connections to one worker, whose waits bring many requests at a time (5.5, counted); \
-         spread over four they bring 2.2. With one worker (the last column) an event costs about the same",
+        "the bare ways leave nearly all connections to one worker, whose waits bring more requests at a time than \
+         those of four. With one worker (the last column) all have the same number of them",
     ),
     (
         "hold_",
@@ -50,7 +50,7 @@ const EVENTS: &str = "each event's registration and generation are checked, so t
 fn reason(metric: &str, peer: &str) -> &'static str {
     let fits =
         |&&(of, whose, _): &&(&str, &str, &str)| metric.starts_with(of) && peer.starts_with(whose);
-    REASONS.iter().find(fits).map_or("not looked into", |&(_, _, why)| why)
+    REASONS.iter().find(fits).map_or("-", |&(_, _, why)| why)
 }
 
 fn is_better(column: &Column, value: f64, than: f64, noise: f64) -> bool {

@@ -494,7 +494,7 @@ struct herd_config {
     /**
      * Connections that one worker can have open (nginx: `worker_connections`). At this number it
      * does not accept. Over 7/8 of it the worker leaves accepting to others: in MUTEX it skips
-     * tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. Default: 1024.
+     * tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. 1 to 2^30. Default: 1024.
      */
     uint32_t worker_connections;
     /**
@@ -1046,14 +1046,16 @@ int herd_handoff_send(struct herd *herd,
  * after each `herd_run_once`, or in a hand-written turn instead of
  * `herd_process_posted(w, HERD_POSTED_ACCEPT)`. While connections are left that were accepted but
  * not taken, the worker does not accept more. The connection counts as open: call
- * `herd_conn_closed` once when it is closed.
+ * `herd_conn_closed` once when it is closed. An epoll set that it was added to it leaves before that,
+ * see `herd_attach_epoll`.
  *
  * Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or
  * accept_batch were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF,
  * -EINVAL, -ENOTSOCK, -EOPNOTSUPP: a listener cannot be used, as in `herd_run_once`. Otherwise
  * negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
  */
-int herd_accept(struct herd_worker *worker, struct herd_accepted *accepted);
+int herd_accept(struct herd_worker *worker,
+                struct herd_accepted *accepted);
 
 /**
  * Sets every member of `config` to its default, as `HERD_CONFIG_INIT` does. `size` is
@@ -1191,7 +1193,7 @@ int herd_is_steered(const struct herd *herd);
  * listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
  *
  * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
- * understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
+ * understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
  * -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
  * HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
  * negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
@@ -1270,6 +1272,10 @@ int herd_slot_listener_fd(const struct herd *herd,
  * was inherited is shared, and where the parent or another child attached a worker, the answer is
  * -EEXIST, also after that process died without `herd_worker_destroy`.
  *
+ * A descriptor leaves `epfd` (EPOLL_CTL_DEL) before the host closes it: while another process has it, such
+ * as a helper that was forked, or in HANDOFF for a moment the worker that sent it, close(2) leaves it in
+ * the set, and its events go on.
+ *
  * Afterwards the host watches its descriptors by itself: `herd_event_add`, `herd_run_once`,
  * `herd_run` and `herd_process_events` answer HERD_EHOSTLOOP. Timers and posted events run in
  * `herd_check`.
@@ -1294,8 +1300,8 @@ int herd_attach_epoll(struct herd_worker *worker,
  *
  * Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
  * HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the
- * herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP:
- * after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
+ * herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; in other modes -EBUSY: events are added;
+ * HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
  * Since 0.1.
  */
 int herd_worker_fd(struct herd_worker *worker);

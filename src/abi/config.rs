@@ -91,7 +91,7 @@ pub struct herd_config {
     pub max_workers: u32,
     /// Connections that one worker can have open (nginx: `worker_connections`). At this number it
     /// does not accept. Over 7/8 of it the worker leaves accepting to others: in MUTEX it skips
-    /// tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. Default: 1024.
+    /// tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. 1 to 2^30. Default: 1024.
     pub worker_connections: u32,
     /// Safety net: the longest time in milliseconds that a connection can wait while a worker is
     /// idle, whatever happened to the others (nginx: `accept_mutex_delay`), and how long a worker

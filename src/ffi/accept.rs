@@ -12,7 +12,8 @@ use std::os::fd::IntoRawFd;
 /// after each `herd_run_once`, or in a hand-written turn instead of
 /// `herd_process_posted(w, HERD_POSTED_ACCEPT)`. While connections are left that were accepted but
 /// not taken, the worker does not accept more. The connection counts as open: call
-/// `herd_conn_closed` once when it is closed.
+/// `herd_conn_closed` once when it is closed. An epoll set that it was added to it leaves before that,
+/// see `herd_attach_epoll`.
 ///
 /// Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or
 /// accept_batch were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF,

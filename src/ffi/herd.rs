@@ -94,7 +94,7 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
 ///
 /// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
-/// understood or does not fit the address; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
+/// understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
 /// -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
 /// HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
 /// negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,

@@ -20,6 +20,10 @@ use std::ffi::c_int;
 /// was inherited is shared, and where the parent or another child attached a worker, the answer is
 /// -EEXIST, also after that process died without `herd_worker_destroy`.
 ///
+/// A descriptor leaves `epfd` (EPOLL_CTL_DEL) before the host closes it: while another process has it, such
+/// as a helper that was forked, or in HANDOFF for a moment the worker that sent it, close(2) leaves it in
+/// the set, and its events go on.
+///
 /// Afterwards the host watches its descriptors by itself: `herd_event_add`, `herd_run_once`,
 /// `herd_run` and `herd_process_events` answer HERD_EHOSTLOOP. Timers and posted events run in
 /// `herd_check`.
@@ -47,8 +51,8 @@ pub extern "C" fn herd_attach_epoll(
 ///
 /// Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
 /// HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the
-/// herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; -EBUSY: events are added; HERD_EHOSTLOOP:
-/// after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
+/// herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; in other modes -EBUSY: events are added;
+/// HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_fd(worker: *mut herd_worker) -> c_int {

@@ -351,7 +351,18 @@ pub fn number(value: f64) -> String {
 }
 
 /// Why a figure can be outside its limit, as experiments told: of which promise, what (by its beginning), why.
-const REASONS: [(&str, &str, &str); 4] = [
+const REASONS: [(&str, &str, &str); 6] = [
+    (
+        "event",
+        "of raw epoll",
+        "the rounds differ among themselves by as much (~ here, and the peer's ± in the table of kept connections).",
+    ),
+    (
+        "lock",
+        "of a bare CAS pair",
+        "the hundred instructions around the two exchanges suffer more than the bare pair from what else the machine does\n  \
+         just then. `build/bench/lock`, which takes a second, says what it is at another moment.",
+    ),
     (
         "overhead",
         "of raw epoll",

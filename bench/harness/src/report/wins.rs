@@ -9,7 +9,9 @@ use crate::measure::contender::is_ours;
 const NOISE: f64 = 0.02;
 
 /// Why, as perf, strace and the sources tell: by metric and peer, each by its beginning.
-const REASONS: [(&str, &str, &str); 10] = [
+const REASONS: [(&str, &str, &str); 12] = [
+    ("rate_sleeps", "", SLEEPS),
+    ("rate_switches", "", SLEEPS),
     ("system_calls", "", REMOVES),
     ("cpu", "raw-mutex", ALONE),
     ("cpu", "nginx-mutex", ALONE),
@@ -42,6 +44,8 @@ const REASONS: [(&str, &str, &str); 10] = [
 ];
 const REMOVES: &str = "libherd's hosts remove a connection from the set before they close it, one epoll_ctl more (strace), so \
                        that a forked helper which has the descriptor too brings no events of it";
+const SLEEPS: &str = "not found out. More requests are there when their connection has been accepted, so that the worker sleeps once for \
+                      both; nginx's workers sleep about as often as libherd's";
 const ALONE: &str = "while one worker holds the mutex by hand it serves alone, and no two cores touch one listener (raw-exclusive, \
                      where all do, takes more than libherd's best); whoever comes while it is blocked waits (see the blocked worker)";
 const EVENTS: &str = "each event's registration and generation are checked, so that one of a closed descriptor is dropped, and \

@@ -361,7 +361,7 @@ const REASONS: [(&str, &str, &str); 6] = [
         "lock",
         "of a bare CAS pair",
         "the hundred instructions around the two exchanges suffer more than the bare pair from what else the machine does\n  \
-         just then. `build/bench/lock`, which takes a second, says what it is at another moment.",
+         just then. `make bench-promises` says what it is at another moment.",
     ),
     (
         "overhead",

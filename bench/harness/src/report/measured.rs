@@ -323,6 +323,9 @@ fn parts(results: &Results) -> String {
     text + &table(&head.map(str::to_owned), &rows) + "\n"
 }
 
+const GUARD: &str = "While others are idle and connections come slowly, MUTEX pulls its guard in before handlers and pushes it back\n\
+                     after them: two timerfd_settime in such a turn. EXCLUSIVE has no need of it.\n\n";
+
 /// What grows, by which suffix of a metric its size is told.
 struct Growth {
     what: &'static str,
@@ -352,7 +355,7 @@ fn growths(results: &Results, plots: &Path) -> Result<String, String> {
         let cases = growth.cases.iter().map(|case| grown(results, plots, growth, case));
         let cases = cases.collect::<Result<Vec<_>, _>>()?.concat();
         if !cases.is_empty() {
-            text += &format!("## As {} grow\n\n{cases}", growth.what);
+            text += &format!("## As {} grow\n\n{GUARD}{cases}", growth.what);
         }
     }
     Ok(text)

@@ -355,7 +355,7 @@ const REASONS: [(&str, &str, &str); 6] = [
     (
         "event",
         "of raw epoll",
-        "the rounds differ among themselves by as much (~ here, and the peer's ± in the table of kept connections).",
+        "where ~ here and the peer's ± in the table of kept connections are as large as what is missed, the rounds decide nothing.",
     ),
     (
         "lock",

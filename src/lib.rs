@@ -30,11 +30,15 @@ mod worker;
 #[doc(hidden)]
 pub mod policy {
     pub use crate::accept::balance::{Balance, Cost, Stance, Standing, accept_disabled, stance};
+    pub use crate::accept::choice::{Giver, candidate, choose};
     pub use crate::accept::gate::Gate;
+    pub use crate::accept::handoff::WINDOW;
     pub use crate::accept::neighbours::{Lookout, Neighbours};
     pub use crate::accept::pace::Pace;
     pub use crate::accept::protocol::{BeforeWait, Condition, go_idle, leaves_idle_unaware};
     pub use crate::accept::suspicion::{Suspicion, Verdict};
+    pub use crate::settings::HANDOFF_ACCEPT_BATCH;
     pub use crate::shm::lock::AcceptLock;
     pub use crate::shm::slot::{Slot, State};
+    pub use crate::shm::steering::line::{Line, steer};
 }

@@ -36,7 +36,7 @@ pub const DEFAULT_NAME: &str = "herd";
 const DEFAULT_WORKERS: u32 = 64;
 
 /// Default of accept_batch where a batch is shared out among the workers.
-const HANDOFF_ACCEPT_BATCH: u32 = 16;
+pub const HANDOFF_ACCEPT_BATCH: u32 = 16;
 
 impl Settings {
     pub fn new(config: &herd_config, name: &str, log: &Log) -> Result<Settings> {

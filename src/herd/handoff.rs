@@ -1,7 +1,7 @@
 //! Who gets a connection that a process of the herd passes on, and sending it.
 
 use super::Herd;
-use crate::accept::choice::{Candidate, choose};
+use crate::accept::choice::{self, Candidate, Giver, choose};
 use crate::accept::handoff::{self, Origin, Tag, WINDOW};
 use crate::accept::listener::Acceptance;
 use crate::accept::neighbours::{Neighbours, ask};
@@ -13,14 +13,6 @@ use crate::sys::{Error, Result};
 use std::os::fd::RawFd;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-
-/// A worker that passes on what it accepted.
-#[derive(Clone, Copy)]
-pub struct Giver {
-    pub slot: u16,
-    /// Has nothing to run before it could serve the connection itself.
-    pub is_idle: bool,
-}
 
 impl Herd {
     pub fn has_queues(&self) -> bool {
@@ -72,21 +64,7 @@ impl Herd {
 
     fn candidate(&self, number: u16, giver: Option<Giver>) -> Option<Candidate> {
         let slot = &self.region.slots()[usize::from(number)];
-        slot.claim().pid()?;
-        let capacity = u64::from(self.settings.worker_connections);
-        let giver = giver.filter(|giver| giver.slot == number);
-        let in_flight = slot.queue.in_flight();
-        let takes = match giver {
-            Some(_) => true,
-            None => slot.state() != State::Resting && !slot.queue.is_stuck() && in_flight < WINDOW,
-        };
-        let is_full = slot.open().saturating_add(in_flight) >= capacity;
-        (takes && !is_full).then(|| Candidate {
-            slot: number,
-            load: slot.load().saturating_add(in_flight),
-            is_idle: giver.map_or(slot.state() == State::Idle, |giver| giver.is_idle),
-            is_giver: giver.is_some(),
-        })
+        choice::candidate(number, slot, giver, self.settings.worker_connections.into())
     }
 
     /// All that can take a connection now. A worker that only accepts is one of them while there is no

@@ -65,7 +65,7 @@ impl Herd {
         }
         if let Some(steering) = &self.steering {
             // What was on its way to the slot before is not this worker's.
-            steering.settle_all(number.into());
+            steering.line(number.into()).settle_all();
         }
         let remote = &self.remotes[usize::from(number)];
         remote.requests.store(0, SeqCst);
@@ -135,7 +135,7 @@ impl Herd {
     /// A new owner could come in between: then it is steered to again at its next turn.
     fn steer_away_from(&self, number: u16) {
         if let Some(steering) = &self.steering {
-            steering.withdraw(number.into());
+            steering.line(number.into()).withdraw();
         }
     }
 

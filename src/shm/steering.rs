@@ -3,54 +3,18 @@
 //! reads it for each connection: idle first, then least loaded. It knows slots by their numbers, and
 //! no sockets beyond attaching the program.
 
-use super::slot::State;
+pub mod line;
+
 use crate::sys::Result;
 use crate::sys::bpf::{self, Instruction};
+use line::{ABSENT, LOAD_BITS, Line, SLOT_BITS};
 use memmap2::MmapRaw;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::slice;
-// The standard ones also in a build for the model checker: the kernel reads them.
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-/// What the program knows of a slot: two lines of the cache, as everything that is written often.
-#[repr(C, align(128))]
-struct Line {
-    /// The worker's `standing`, stored by its owner.
-    standing: AtomicU64,
-    /// Connections that the program has sent there.
-    steered: AtomicU64,
-    /// Those of them that are no longer on their way: accepted, or lost. Never above `steered`.
-    settled: AtomicU64,
-    /// `steered` as it was at a time in the past, and that time.
-    marked: AtomicU64,
-    marked_us: AtomicU64,
-}
-
-/// What was sent this long ago and was not accepted has never been completed by its client, such as
-/// a SYN flood's.
-const LOST_AFTER_US: u64 = 1_000_000;
 
 const LINE_SHIFT: i32 = 7;
 const _: () = assert!(size_of::<Line>() == 1 << LINE_SHIFT);
-
-/// Slot numbers have this many bits in what the program compares.
-const SLOT_BITS: u32 = 16;
-/// The load in a standing; what is above it is the worker's kind.
-const LOAD_BITS: u32 = 40;
-/// A standing that is never chosen: no worker, or one that does not accept.
-const ABSENT: u64 = 0x7f << LOAD_BITS;
-
-/// The smaller, the better: idle before busy, then by load. A load that needs more bits counts as
-/// the largest that leaves room for the connections on their way.
-fn standing(state: State, load: u64) -> u64 {
-    let kind: u64 = match state {
-        State::Idle => 0,
-        State::Busy => 1,
-        State::Resting => return ABSENT,
-    };
-    kind << LOAD_BITS | load.min(1 << (LOAD_BITS - 1))
-}
 
 pub struct Steering {
     lines: MmapRaw,
@@ -66,7 +30,7 @@ impl Steering {
         assert!((lines.as_ptr() as usize).is_multiple_of(align_of::<Line>()));
         let program = bpf::load_selector(&selector(&map, slots), complaint)?;
         let steering = Steering { lines, slots, program };
-        (0..slots).for_each(|slot| steering.withdraw(slot));
+        steering.lines().iter().for_each(Line::withdraw);
         Ok(steering)
     }
 
@@ -81,59 +45,20 @@ impl Steering {
         crate::sys::memory::scribble(&self.lines, offset, bytes);
     }
 
-    fn line(&self, slot: usize) -> &Line {
+    fn lines(&self) -> &[Line] {
         // SAFETY: the mapping holds `slots` lines, aligned, made of atomics only, and lives as long
         // as self.
-        let lines =
-            unsafe { slice::from_raw_parts(self.lines.as_ptr().cast::<Line>(), self.slots) };
-        &lines[slot]
+        unsafe { slice::from_raw_parts(self.lines.as_ptr().cast::<Line>(), self.slots) }
     }
 
-    /// Says how the slot's worker stands.
-    pub fn publish(&self, slot: usize, state: State, load: u64) {
-        self.line(slot).standing.store(standing(state, load), Relaxed);
-    }
-
-    /// The slot has no worker any more.
-    pub fn withdraw(&self, slot: usize) {
-        self.line(slot).standing.store(ABSENT, Relaxed);
-    }
-
-    /// Connections that were sent to the slot so far.
-    fn steered(&self, slot: usize) -> u64 {
-        self.line(slot).steered.load(Relaxed)
-    }
-
-    /// A connection was accepted from the slot's member, by whomever. What the program did not send
-    /// there has no place in the sum.
-    pub fn settle_one(&self, slot: usize) {
-        let line = self.line(slot);
-        let most = self.steered(slot);
-        let one_more = |settled: u64| settled.checked_add(1).filter(|&settled| settled <= most);
-        let _ = line.settled.fetch_update(Relaxed, Relaxed, one_more);
-    }
-
-    /// Of the first `count` connections that were sent to the slot none is on its way any more.
-    fn settle_first(&self, slot: usize, count: u64) {
-        self.line(slot).settled.fetch_max(count, Relaxed);
-    }
-
-    /// Nothing is on its way to the slot: it has a new worker.
-    pub fn settle_all(&self, slot: usize) {
-        self.settle_first(slot, self.steered(slot));
+    pub fn line(&self, slot: usize) -> &Line {
+        &self.lines()[slot]
     }
 
     /// Counts off what is lost, for all slots: an idle worker to which much seems to be on its way is
     /// sent nothing, so it would not wake to do it by itself. To be called now and then, by one worker.
     pub fn forget_lost(&self, now_us: u64) {
-        for slot in 0..self.slots {
-            let line = self.line(slot);
-            // Far ahead is no time at which it was marked.
-            if now_us.abs_diff(line.marked_us.load(Relaxed)) >= LOST_AFTER_US {
-                self.settle_first(slot, line.marked.swap(self.steered(slot), Relaxed));
-                line.marked_us.store(now_us, Relaxed);
-            }
-        }
+        self.lines().iter().for_each(|line| line.forget_lost(now_us));
     }
 }
 
@@ -233,26 +158,13 @@ fn selector(map: &OwnedFd, slots: usize) -> Vec<Instruction> {
 
 #[cfg(test)]
 mod tests {
+    use super::line::LOST_AFTER_US;
     use super::*;
+    use crate::shm::slot::State;
     use crate::sys::Error;
     use crate::sys::address::Address;
     use crate::sys::socket::{self, ListenOptions, bound_address};
     use std::net::{TcpListener, TcpStream};
-
-    #[test]
-    fn the_smaller_standing_is_the_better_worker() {
-        let order = [
-            standing(State::Idle, 0),
-            standing(State::Idle, 1),
-            standing(State::Idle, u64::MAX),
-            standing(State::Busy, 0),
-            standing(State::Busy, 7),
-            standing(State::Busy, u64::MAX),
-            standing(State::Resting, 0),
-        ];
-        assert!(order.is_sorted_by(|a, b| a < b), "{order:x?}");
-        assert_eq!(standing(State::Resting, 5), ABSENT);
-    }
 
     struct Group {
         steering: Steering,
@@ -301,8 +213,8 @@ mod tests {
         let Some(mut group) = Group::new(4) else { return };
         let publish = |group: &Group, standings: [(State, u64); 4]| {
             for (slot, (state, load)) in standings.into_iter().enumerate() {
-                group.steering.publish(slot, state, load);
-                group.steering.settle_all(slot);
+                group.steering.line(slot).publish(state, load);
+                group.steering.line(slot).settle_all();
             }
         };
         use State::*;
@@ -316,22 +228,22 @@ mod tests {
         // What is on its way counts, until it is accepted or lost.
         publish(&group, [(Idle, 0), (Idle, 0), (Idle, 1), (Busy, 0)]);
         assert_eq!([(); 6].map(|()| group.next()), [0, 1, 0, 1, 2, 0]);
-        group.steering.settle_one(2);
+        group.steering.line(2).settle_one();
         assert_eq!(group.next(), 2);
-        group.steering.settle_all(1);
+        group.steering.line(1).settle_all();
         assert_eq!([(); 2].map(|()| group.next()), [1, 1]);
         // More cannot have arrived than were sent.
-        (0..9).for_each(|_| group.steering.settle_one(3));
-        group.steering.publish(3, Idle, 1);
+        (0..9).for_each(|_| group.steering.line(3).settle_one());
+        group.steering.line(3).publish(Idle, 1);
         assert_eq!([(); 2].map(|()| group.next()), [3, 1]);
     }
 
     #[test]
     fn what_has_not_arrived_after_a_while_is_forgotten() {
         let Some(mut group) = Group::new(2) else { return };
-        group.steering.publish(0, State::Idle, 0);
+        group.steering.line(0).publish(State::Idle, 0);
         assert_eq!([(); 3].map(|()| group.next()), [0; 3]);
-        group.steering.publish(1, State::Idle, 1);
+        group.steering.line(1).publish(State::Idle, 1);
         group.steering.forget_lost(LOST_AFTER_US);
         group.steering.forget_lost(2 * LOST_AFTER_US - 1);
         assert_eq!(group.next(), 1);
@@ -339,17 +251,29 @@ mod tests {
         assert_eq!(group.next(), 0);
     }
 
+    /// The simulator steers with `line::steer`.
     #[test]
-    fn whatever_stands_in_a_line_can_be_counted_on() {
-        let Some(group) = Group::new(2) else { return };
-        let line = group.steering.line(1);
-        for word in [&line.steered, &line.settled, &line.marked, &line.marked_us] {
-            word.store(u64::MAX, Relaxed);
+    fn the_program_decides_as_the_library_does() {
+        let Some(mut group) = Group::new(7) else { return };
+        let twins: [Line; 7] = Default::default();
+        twins.iter().for_each(Line::withdraw);
+        let mut random = 1u64;
+        let mut below = |end: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_041);
+            (random >> 33) % end
+        };
+        for round in 0..200 {
+            let slot = below(7) as usize;
+            let state = [State::Idle, State::Busy, State::Resting][below(3) as usize];
+            let load = below(4);
+            for line in [group.steering.line(slot), &twins[slot]] {
+                line.publish(state, load);
+                line.settle_one();
+            }
+            let sent = group.next();
+            // The hash's choice is its own.
+            assert_eq!(line::steer(&twins).unwrap_or(sent), sent, "{round}");
         }
-        group.steering.settle_one(1);
-        group.steering.settle_all(1);
-        group.steering.forget_lost(LOST_AFTER_US);
-        assert_eq!(line.marked_us.load(Relaxed), LOST_AFTER_US);
     }
 
     #[test]
@@ -357,9 +281,9 @@ mod tests {
         let Some(mut group) = Group::new(64) else { return };
         let used: std::collections::BTreeSet<usize> = (0..64).map(|_| group.next()).collect();
         assert!(used.len() > 16, "{used:?}");
-        group.steering.publish(63, State::Busy, 9);
+        group.steering.line(63).publish(State::Busy, 9);
         assert_eq!([(); 4].map(|()| group.next()), [63; 4]);
-        group.steering.withdraw(63);
+        group.steering.line(63).withdraw();
         assert!((0..64).any(|_| group.next() != 63));
     }
 

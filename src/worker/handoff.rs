@@ -2,10 +2,11 @@
 
 use super::Worker;
 use crate::accept::acceptor::Accepted;
+use crate::accept::choice::Giver;
 use crate::accept::handoff::{WINDOW, label};
 use crate::accept::listener::{Acceptance, Delivery};
 use crate::herd::Herd;
-use crate::herd::handoff::{Giver, is_for_later};
+use crate::herd::handoff::is_for_later;
 use crate::reactor::Queue;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;

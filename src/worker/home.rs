@@ -72,7 +72,8 @@ impl Worker {
     /// Tells the program that steers how this worker stands.
     pub(super) fn publish(&self) {
         if let Some(steering) = &self.herd.steering {
-            steering.publish(self.slot.into(), self.my_slot().state(), self.my_slot().load());
+            let slot = self.my_slot();
+            steering.line(self.slot.into()).publish(slot.state(), slot.load());
         }
     }
 
@@ -81,7 +82,7 @@ impl Worker {
         if let Some(steering) = &self.herd.steering
             && let Some(owner) = self.arming.home_of(place)
         {
-            steering.settle_one(owner);
+            steering.line(owner).settle_one();
         }
     }
 

@@ -1,15 +1,16 @@
 //! The events of a simulation, and the kernel's part: whom a connection or a tick wakes.
 
 use super::cores::{Cores, SLICE};
+use super::guard::Guard;
 use super::shapes::{Random, Stay, US};
 use super::worker::{Doing, Ready, Segment, Worker};
 use super::{Outcome, Scenario, Way, jain};
-use herd::policy::{AcceptLock, Slot, State};
+use herd::policy::{AcceptLock, Line, Slot, State, steer};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+pub enum Event {
     Arrive,
     /// A connection that a master passes on, or a hash has chosen a worker for.
     Deliver {
@@ -47,13 +48,12 @@ pub enum Cause {
     Timeout,
 }
 
-/// The herd's one timer, as the kernel keeps it.
-#[derive(Default)]
-pub struct Guard {
-    pub due: u64,
-    /// Settings so far: a tick of an earlier one does not come any more.
-    epoch: u64,
-    pub ticked: bool,
+/// A connection that waits to be accepted.
+#[derive(Clone, Copy)]
+pub struct Arrival {
+    pub arrived: u64,
+    /// The worker whose socket it came to, where each has one.
+    pub home: usize,
 }
 
 /// Samples of how even the open connections are.
@@ -67,22 +67,29 @@ pub struct Engine {
     pub random: Random,
     pub workers: Vec<Worker>,
     pub slots: Vec<Slot>,
+    /// What the program that steers knows of the slots; none where there is no such program.
+    pub lines: Vec<Line>,
     pub lock: AcceptLock,
     pub guard: Guard,
-    pub backlog: VecDeque<u64>,
+    /// Connections that any worker can accept which watches its listeners.
+    pub backlog: VecDeque<Arrival>,
+    /// Whom a connection was passed on to last.
+    pub last_given: Option<u16>,
     cores: Cores,
     pub outcome: Outcome,
     /// EPOLL_CTL_ADDs so far, which is a place in the listener's wait queue.
     places: u64,
     arrived: u64,
     answered: u64,
-    pub requests: u64,
+    /// Before the next one that blocks its worker.
+    requests_left: u64,
     open_jains: Vec<f64>,
 }
 
 impl Engine {
     pub fn new(scenario: Scenario) -> Engine {
         let count = scenario.workers;
+        let lines = if scenario.way.is_steered() { count } else { 0 };
         let mut engine = Engine {
             scenario,
             now: 0,
@@ -91,42 +98,47 @@ impl Engine {
             random: Random::new(scenario.seed),
             workers: (0..count).map(|slot| Worker::new(slot, scenario.way)).collect(),
             slots: (0..count).map(|_| Slot::default()).collect(),
+            lines: (0..lines).map(|_| Line::default()).collect(),
             lock: AcceptLock::default(),
             guard: Guard::default(),
             backlog: VecDeque::new(),
+            last_given: None,
             cores: Cores::new(scenario.cores),
             outcome: Outcome { accepted: vec![0; count], ..Outcome::default() },
             places: 0,
             arrived: 0,
             answered: 0,
-            requests: 0,
+            requests_left: 0,
             open_jains: Vec::new(),
         };
         for (number, slot) in engine.slots.iter().enumerate() {
             slot.try_claim(number as u32 + 1).expect("a new slot is free");
             slot.set_state(State::Busy);
         }
+        engine.lines.iter().for_each(Line::withdraw);
+        engine.draw_requests_left();
         if engine.is_coordinated() {
             engine.arm_guard(scenario.accept_delay);
         }
         for worker in 0..count {
             engine.start_soon(worker);
         }
-        // Clients come to a server that is up.
-        engine.after(1_000 * US + count as u64 * 20 * US, Event::Arrive);
+        // Clients come to a server that is up, at any time of what it does every accept_delay.
+        let start = 1_000 * US + count as u64 * 20 * US;
+        let phase = engine.random.below(scenario.accept_delay as usize) as u64;
+        engine.after(start + phase, Event::Arrive);
         engine
     }
 
     pub fn is_coordinated(&self) -> bool {
-        matches!(self.scenario.way, Way::HerdExclusive(_) | Way::HerdMutex(_))
-            && self.scenario.workers > 1
+        self.scenario.way.balance().is_some() && self.scenario.workers > 1
     }
 
     pub fn now_us(&self) -> u64 {
         self.now / US
     }
 
-    fn after(&mut self, delay: u64, event: Event) {
+    pub fn after(&mut self, delay: u64, event: Event) {
         self.scheduled += 1;
         self.events.push(Reverse((self.now + delay, self.scheduled, event)));
     }
@@ -163,20 +175,14 @@ impl Engine {
     // --- clients ---
 
     fn arrive(&mut self) {
-        let Scenario { way, arrivals, connections, costs, workers, .. } = self.scenario;
+        let Scenario { way, arrivals, connections, .. } = self.scenario;
         let (arrived, number) = (self.now, self.arrived);
         match way {
-            Way::Reuseport => {
-                let worker = self.random.below(workers);
-                self.deliver(worker, arrived);
-            }
-            Way::RoundRobin => {
-                self.outcome.overhead += costs.accept + costs.pass;
-                let worker = number as usize % workers;
-                self.after(costs.accept + costs.pass, Event::Deliver { worker, arrived });
-            }
+            Way::Reuseport => self.arrive_by_hash(arrived),
+            Way::RoundRobin => self.arrive_at_master(number, arrived),
+            Way::HerdReuseport(_) => self.arrive_steered(arrived),
             _ => {
-                self.backlog.push_back(arrived);
+                self.backlog.push_back(Arrival { arrived, home: 0 });
                 self.wake_for_connection();
             }
         }
@@ -192,7 +198,21 @@ impl Engine {
         }
     }
 
-    fn deliver(&mut self, worker: usize, arrived: u64) {
+    /// The owner of the socket comes first in its wait queue, and then nobody else sees the connection. If
+    /// it does not wait, the others do.
+    fn arrive_steered(&mut self, arrived: u64) {
+        // Nobody accepts: as the hash has it.
+        let home = steer(&self.lines).unwrap_or_else(|| self.random.below(self.scenario.workers));
+        let owner = &self.workers[home];
+        if owner.armed && owner.doing == Doing::Waiting {
+            self.deliver(home, arrived);
+        } else {
+            self.backlog.push_back(Arrival { arrived, home });
+            self.wake_for_connection();
+        }
+    }
+
+    pub fn deliver(&mut self, worker: usize, arrived: u64) {
         self.workers[worker].own_backlog.push_back(arrived);
         self.wake(worker, Cause::Listener);
     }
@@ -214,10 +234,8 @@ impl Engine {
 
     /// `__wake_up_common`: all who wait, or with EPOLLEXCLUSIVE the first of them.
     fn wake_for_connection(&mut self) {
-        let is_exclusive =
-            matches!(self.scenario.way, Way::Exclusive | Way::Rotate | Way::HerdExclusive(_));
         let waits = |worker: &&Worker| worker.armed && worker.doing == Doing::Waiting;
-        if is_exclusive {
+        if self.scenario.way.is_exclusive() {
             let first = self.workers.iter().filter(waits).min_by_key(|worker| worker.place);
             if let Some(worker) = first.map(|worker| worker.slot) {
                 self.wake(worker, Cause::Listener);
@@ -250,7 +268,7 @@ impl Engine {
     }
 
     pub fn close(&mut self, worker: usize) {
-        self.slots[worker].set_open(self.slots[worker].open() - 1);
+        self.set_open(worker, self.slots[worker].open() - 1);
     }
 
     /// The end of the wait queue (EPOLL_CTL_ADD).
@@ -259,21 +277,32 @@ impl Engine {
         self.workers[worker].place = self.places;
     }
 
-    // --- the guard ---
+    /// Whether the next request blocks its worker: one in `block_every`, at distances that are drawn, as
+    /// bench/clients does (it says why).
+    pub fn next_blocks(&mut self) -> bool {
+        if self.scenario.block_every == 0 {
+            return false;
+        }
+        let blocks = self.requests_left == 0;
+        if blocks {
+            self.draw_requests_left();
+        } else {
+            self.requests_left -= 1;
+        }
+        blocks
+    }
+
+    fn draw_requests_left(&mut self) {
+        let two_thirds = self.scenario.block_every * 2 / 3;
+        let more = self.random.below(two_thirds as usize + 1) as u64;
+        self.requests_left = (two_thirds + more).saturating_sub(1);
+    }
 
     pub fn arm_guard(&mut self, delay: u64) {
         self.guard.due = self.now + delay;
         self.guard.epoch += 1;
         let epoch = self.guard.epoch;
         self.after(delay, Event::Tick { epoch });
-    }
-
-    fn tick(&mut self) {
-        self.guard.ticked = true;
-        let first = self.workers.iter().find(|w| w.willing && w.doing == Doing::Waiting);
-        if let Some(worker) = first.map(|worker| worker.slot) {
-            self.wake(worker, Cause::Library);
-        }
     }
 
     // --- who runs ---

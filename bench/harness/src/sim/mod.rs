@@ -2,56 +2,26 @@
 //! accepts is decided by the library's own code (`herd::policy`); what is simulated is the rest: the
 //! kernel's wait queues, cores, timers, and the clients.
 //!
-//! `shapes` is what clients do, `cores` who runs, `worker` one worker's turn, `engine` the events,
-//! `studies` the tables of a report, `validation` what it says of this machine beside what was measured.
+//! `shapes` is what clients do, `cores` who runs, `engine` the events; `worker` what a worker remembers,
+//! `turn` what it does, by means of `right`, `guard`, `passing`, and `peers` for the ways that are not
+//! libherd's; `studies` the tables of a report, `validation` what it says of this machine beside what
+//! was measured.
 
 mod cores;
 mod engine;
+mod guard;
+mod passing;
+mod peers;
+mod right;
 pub mod shapes;
 pub mod studies;
+mod turn;
 pub mod validation;
+mod way;
 mod worker;
 
-use herd::policy::Balance;
 use shapes::{Arrivals, MS, Stay, Times, US};
-
-/// Who accepts the next connection.
-#[derive(Clone, Copy)]
-pub enum Way {
-    /// Every worker watches the one listener.
-    Shared,
-    /// EPOLLEXCLUSIVE and nothing else.
-    Exclusive,
-    /// nginx from 1.21.6: EPOLLEXCLUSIVE, added anew after every 16 accepts.
-    Rotate,
-    /// nginx's accept_mutex: losers try again after accept_delay.
-    NginxMutex,
-    /// SO_REUSEPORT: a queue for each worker, chosen by a hash.
-    Reuseport,
-    /// A master accepts and passes connections on in turn.
-    RoundRobin,
-    HerdExclusive(Balance),
-    HerdMutex(Balance),
-}
-
-impl Way {
-    /// By the names that the measured contenders have.
-    pub const ALL: [(&'static str, Way); 9] = [
-        ("raw-shared", Way::Shared),
-        ("raw-exclusive", Way::Exclusive),
-        ("raw-rotate", Way::Rotate),
-        ("raw-mutex", Way::NginxMutex),
-        ("raw-reuseport", Way::Reuseport),
-        ("raw-pass", Way::RoundRobin),
-        ("exclusive/spread", Way::HerdExclusive(Balance::Spread)),
-        ("mutex/spread", Way::HerdMutex(Balance::Spread)),
-        ("mutex/pack", Way::HerdMutex(Balance::Pack)),
-    ];
-
-    pub fn named(name: &str) -> Option<Way> {
-        Way::ALL.into_iter().find(|&(known, _)| known == name).map(|(_, way)| way)
-    }
-}
+pub use way::Way;
 
 /// CPU time of what a server does beside its handlers' own work, in nanoseconds. Measured on one
 /// machine; at other places they scale together.
@@ -98,7 +68,7 @@ pub struct Scenario {
     pub request_after: Times,
     /// CPU time of a handler.
     pub service: Times,
-    /// Every so many requests block their worker (0: none) ...
+    /// One in so many requests blocks its worker (0: none) ...
     pub block_every: u64,
     /// ... for so long.
     pub block: u64,
@@ -154,6 +124,8 @@ pub struct Outcome {
     pub futile: u64,
     pub handovers: u64,
     pub reorders: u64,
+    /// Connections that a worker sent to another.
+    pub passed: u64,
     pub guard_ticks: u64,
     pub thefts: u64,
     /// CPU time without the handlers' own.
@@ -198,6 +170,7 @@ impl Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use herd::policy::Balance;
 
     #[test]
     fn every_connection_is_accepted_once_and_answered() {
@@ -230,11 +203,46 @@ mod tests {
 
     #[test]
     fn a_full_worker_leaves_the_rest_to_others() {
-        for name in ["exclusive/spread", "mutex/spread", "mutex/pack"] {
-            let way = Way::named(name).unwrap();
+        for (name, way) in Way::ALL.into_iter().filter(|(_, way)| way.balance().is_some()) {
             let scenario = Scenario { capacity: 600, stay: Stay::Forever, ..Scenario::new(way) };
             let outcome = scenario.run();
             assert!(outcome.accepted.iter().all(|&count| count <= 600), "{name} {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_waits_for_a_blocked_worker_of_libherds() {
+        for (name, way) in Way::ALL.into_iter().filter(|(_, way)| way.balance().is_some()) {
+            let alone = Arrivals::Poisson { gap: 500 * US };
+            // More than the others take at once.
+            let together = Arrivals::Bursts { gap: 500 * US, size: 32 };
+            for arrivals in [alone, together] {
+                let scenario = Scenario {
+                    cores: 4,
+                    connections: 20_000,
+                    arrivals,
+                    service: Times::Exponential { mean: 100 * US },
+                    block_every: 1_000,
+                    block: 200 * MS,
+                    ..Scenario::new(way)
+                };
+                let worst = quantile(&scenario.run().accept_waits, 1.0);
+                assert!(worst < 20 * MS, "{name}, {arrivals:?}: {worst} ns");
+            }
+        }
+    }
+
+    #[test]
+    fn connections_are_steered_or_passed_on_where_the_way_has_it_so() {
+        for (name, way) in Way::ALL {
+            let scenario = Scenario { stay: Stay::Forever, ..Scenario::new(way) };
+            let outcome = scenario.run();
+            assert_eq!(outcome.passed > 0, way.passes_on(), "{name}: {}", outcome.passed);
+            if way.passes_on() || way.is_steered() {
+                let moves = outcome.handovers + outcome.reorders;
+                let spread = &outcome.accepted;
+                assert!(outcome.max_min() < 1.01 && moves < 20, "{name}: {spread:?}, {moves}");
+            }
         }
     }
 

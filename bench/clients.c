@@ -6,8 +6,10 @@
  *       COUNT connections, one every GAP_US, without a request; then a request on each. Prints sleeps_open (voluntary
  *       context switches of the server, a connection) and sleeps_request (both parts together).
  *   clients wait ADDR SERVER_PID RATE MS [SLOW_EVERY SLOW_MS | none|kill|stop|orphan_kill|orphan_stop]
- *       A connection with one request at fixed times. Every SLOW_EVERY-th asks for /slow?ms=SLOW_MS; or after a third
- *       of the time the worker that accepted last gets SIGKILL or SIGSTOP, orphan_: the master SIGKILL before.
+ *       A connection with one request at fixed times. One in SLOW_EVERY asks for /slow?ms=SLOW_MS; or after a third of the
+ *       time the worker that accepted last gets SIGKILL or SIGSTOP, orphan_: the master SIGKILL before.
+ *       From a slow request to the next there are two to four thirds of SLOW_EVERY, drawn: at fixed distances they keep
+ *       step with a server that tries again at fixed times, and what is measured is the phase between the two.
  *       A client's time to be accepted ends when the kernel says that its connection has an owner (the inode of the
  *       server's end, asked every 250 us) or when its answer comes; its wait ends with the answer. Those that the
  *       killed or stopped worker had accepted are counted as taken_along and not as waiting.
@@ -218,6 +220,12 @@ static void start_client(struct client *client, bool slow, const char *slow_requ
     client->look_us = now_us() + LOOK_US;
 }
 
+/* After how many requests the next slow one comes: SLOW_EVERY on average. */
+static int next_slow(int slow_every)
+{
+    return slow_every * 2 / 3 + (int)(random() % (slow_every * 2 / 3 + 1));
+}
+
 static int compare(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -253,7 +261,7 @@ static int measure_wait(int master, double rate, int64_t length_us, int slow_eve
     int64_t orphan_at_us = orphans ? begin_us + length_us / 3 : INT64_MAX, late_worst_us = 0;
     int64_t event_at_us = strcmp(what, "none") == 0 ? INT64_MAX
                                                     : begin_us + length_us / 3 + (orphans ? ORPHAN_US : 0);
-    int started = 0, first_open = 0;
+    int started = 0, first_open = 0, slow_at = slow_every > 0 ? next_slow(slow_every) : -1;
     for (int64_t now = begin_us; now < end_us; now = now_us()) {
         if (now >= orphan_at_us) {
             kill(master, SIGKILL);
@@ -266,7 +274,8 @@ static int measure_wait(int master, double rate, int64_t length_us, int slow_eve
         int64_t due_us = begin_us + (int64_t)(started * (US_PER_S / rate));
         if (started < total && now >= due_us) {
             late_worst_us = now - due_us > late_worst_us ? now - due_us : late_worst_us;
-            const bool slow = slow_every > 0 && started % slow_every == slow_every - 1;
+            const bool slow = started == slow_at;
+            slow_at += slow ? next_slow(slow_every) : 0;
             start_client(&clients[started++], slow, slow_request);
             continue;
         }
@@ -349,6 +358,7 @@ int main(int argc, char **argv)
     if (strcmp(argv[1], "wakeups") == 0)
         return measure_wakeups(atoi(argv[4]), atoi(argv[5]));
     const bool slow = argc == 8;
+    srandom((unsigned)now_us());
     return measure_wait(master, atof(argv[4]), atoll(argv[5]) * 1000, slow ? atoi(argv[6]) : 0,
                         slow ? atoi(argv[7]) : 0, argc == 7 ? argv[6] : "none");
 }

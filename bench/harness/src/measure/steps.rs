@@ -171,7 +171,7 @@ impl Bench {
         let names: Vec<String> = names.iter().filter(|name| can_block(name)).cloned().collect();
         self.take_turns("stall", self.pace.rounds, &names, |bench, name, address, pid| {
             let pid = pid.to_string();
-            bench.clients(name, "stall", &["wait", &address, &pid, "800", &wait_ms, "200", "200"])
+            bench.clients(name, "stall", &["wait", &address, &pid, "800", &wait_ms, "250", "200"])
         });
     }
 

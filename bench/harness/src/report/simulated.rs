@@ -23,7 +23,7 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
     );
     let head = ["figure", "contender", "simulated", "measured", "off", "stated error", ""];
     let rows: Vec<Vec<String>> =
-        validation::validate(|metric, contender| results.median(metric, contender))
+        validation::validate(|metric, contender| results.values(metric, contender))
             .iter()
             .map(|check| {
                 let stated = match check.tolerance {
@@ -44,8 +44,8 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
     text += &table(&head.map(str::to_owned), &rows);
     text += "\nIt does not know caches, preemption within a system call, or which of several woken workers Linux runs first, so\n\
              the spread of `raw-shared` and CPU times below 1.2 times each other mean nothing here. Sleeps at 1000 a second\n\
-             depend on whether a request is there when its connection has been accepted, and how many wait behind a blocked\n\
-             mutex on who holds it just then: measured runs differ in these by more than the stated error.\n\n";
+             depend on whether a request is there when its connection has been accepted: measured runs differ in these by more\n\
+             than the stated error.\n\n";
 
     let rows = studies::run(CONNECTIONS);
     text += "## Sizes\n\n\

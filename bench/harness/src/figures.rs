@@ -85,6 +85,17 @@ pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// As it is printed.
+pub fn number(value: f64) -> String {
+    if value.abs() >= 100.0 || value == value.trunc() && value.abs() < 1e7 {
+        format!("{value:.0}")
+    } else if value.abs() < 0.1 {
+        format!("{value:.4}")
+    } else {
+        format!("{value:.3}")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

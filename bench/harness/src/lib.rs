@@ -4,5 +4,6 @@
 pub mod figures;
 pub mod measure;
 pub mod promises;
+mod reasons;
 pub mod report;
 pub mod sim;

@@ -5,11 +5,9 @@ mod plots;
 mod simulated;
 mod wins;
 
-use crate::figures::Results;
+use crate::figures::{Results, number};
 use std::fs;
 use std::path::Path;
-
-pub use crate::promises::number;
 
 pub fn machine(results: &Results) -> String {
     let machine = &results.machine;

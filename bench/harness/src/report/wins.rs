@@ -4,58 +4,10 @@ use super::measured::{Better, Column, SECTIONS, names};
 use super::{number, table};
 use crate::figures::{Results, median, spread};
 use crate::measure::contender::is_ours;
+use crate::reasons::reason;
 
 /// Less than this, or than the spread of the rounds, is no difference.
 const NOISE: f64 = 0.02;
-
-/// Why, as perf, strace and the sources tell: by metric and peer, each by its beginning.
-const REASONS: [(&str, &str, &str); 12] = [
-    ("rate_sleeps", "", SLEEPS),
-    ("rate_switches", "", SLEEPS),
-    ("system_calls", "", REMOVES),
-    ("cpu", "raw-mutex", ALONE),
-    ("cpu", "nginx-mutex", ALONE),
-    ("cpu", "raw-", REMOVES),
-    (
-        "keep_alive",
-        "raw-",
-        "the bare ways leave nearly all connections to one worker, whose waits bring more requests at a time than \
-         those of four. With one worker (the last column) all have the same number of them",
-    ),
-    (
-        "hold_",
-        "raw-pass",
-        "taking strict turns is exact by construction; each connection pays for it with a hop (see its CPU)",
-    ),
-    (
-        "timer",
-        "libev",
-        "herd_timer_start checks its handles and reads the clock, so that a timer counts from the call; libev counts from \
-         the begin of the turn (callgrind)",
-    ),
-    (
-        "idle_bytes",
-        "nginx",
-        "nginx gives a connection's buffers back while it is idle; hello_prefork, like all the small servers here, keeps \
-         them: the host's choice. libherd's own part is in the promises below",
-    ),
-    ("turn_of_1", "", EVENTS),
-    ("event_of_64", "", EVENTS),
-];
-const REMOVES: &str = "libherd's hosts remove a connection from the set before they close it, one epoll_ctl more (strace), so \
-                       that a forked helper which has the descriptor too brings no events of it";
-const SLEEPS: &str = "not found out. More requests are there when their connection has been accepted, so that the worker sleeps once for \
-                      both; nginx's workers sleep about as often as libherd's";
-const ALONE: &str = "while one worker holds the mutex by hand it serves alone, and no two cores touch one listener (raw-exclusive, \
-                     where all do, takes more than libherd's best); whoever comes while it is blocked waits (see the blocked worker)";
-const EVENTS: &str = "each event's registration and generation are checked, so that one of a closed descriptor is dropped, and \
-                      it goes through the posted queue, which nginx's order needs (callgrind)";
-
-fn reason(metric: &str, peer: &str) -> &'static str {
-    let fits =
-        |&&(of, whose, _): &&(&str, &str, &str)| metric.starts_with(of) && peer.starts_with(whose);
-    REASONS.iter().find(fits).map_or("-", |&(_, _, why)| why)
-}
 
 fn is_better(column: &Column, value: f64, than: f64, noise: f64) -> bool {
     match column.better {

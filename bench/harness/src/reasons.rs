@@ -36,8 +36,9 @@ const BOTH: &str = "libherd's hosts remove a connection from the epoll set befor
                     has both do (all other system calls are the same, counted). In MUTEX a worker that takes over while the holder is busy \
                     runs on another core; by hand nobody takes over. The row after that compares without it";
 const WORST: &str = "the worst client of all rounds: compare with \"nothing happens\", which is what the machine adds by itself";
-const SLEEPS: &str = "not found out. More requests are there when their connection has been accepted, so that the worker sleeps once for \
-                      both; nginx's workers sleep about as often as libherd's";
+const SLEEPS: &str = "the scheduler's doing: a worker that is woken on the client's core in the middle of its connect takes that core at once \
+                      or lets it send first, and then one sleep does for connection and request. With workers that push nobody \
+                      off a core (SCHED_BATCH), or clients on a core of their own, the difference is gone: see the columns beside it";
 const ALONE: &str = "while one worker holds the mutex by hand it serves alone, and no two cores touch one listener (raw-exclusive, \
                      where all do, takes more than libherd's best); whoever comes while it is blocked waits (see the blocked worker)";
 const TOGETHER: &str = "the bare ways leave nearly all connections to one worker, whose waits bring more requests at a time than \

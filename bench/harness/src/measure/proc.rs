@@ -37,6 +37,15 @@ pub fn usage(pid: u32) -> Use {
     total
 }
 
+/// Puts all of a server's processes under one of the ordinary policies of sched(7), which takes no privilege.
+pub fn schedule(pid: u32, policy: i32) {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    for pid in tree(pid) {
+        // SAFETY: sched_setscheduler(2) reads the parameters, and keeps no pointer to them.
+        unsafe { libc::sched_setscheduler(pid as i32, policy, &parameters) };
+    }
+}
+
 pub fn load_average() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")

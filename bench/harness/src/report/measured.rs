@@ -57,19 +57,22 @@ pub const SECTIONS: [Section; 11] = [
     Section {
         title: "Wake-ups",
         text: "At 1000 short connections a second: how often the server's processes went to sleep for a connection\n\
-               (voluntary context switches), all context switches, system calls (strace, at 400 a second), accepts that found nothing;\n\
-               with 8 and 64 idle workers, the sleeps of a connection and its request.",
+               (voluntary context switches), all context switches, the same with workers that do not push the client, which\n\
+               shares their cores, off its core in the middle of a connect (SCHED_BATCH); system calls (strace, at 400 a second),\n\
+               accepts that found nothing; with 8 and 64 idle workers, the sleeps of a connection and its request.",
         columns: &[
             column("rate_sleeps", "sleeps", Less),
             column("rate_switches", "switches", Less),
+            column("patient_sleeps", "patient: sleeps", Less),
+            column("patient_switches", "patient: switches", Less),
             column("system_calls", "system calls", Less),
             column("empty_accepts", "empty accepts", Less),
             column("w8_sleeps_request", "8 idle: sleeps", Less),
             column("w64_sleeps_request", "64 idle: sleeps", Less),
         ],
         plot: Some((
-            0,
-            "Sleeps of a server for one connection, 1000 a second, 4 workers",
+            2,
+            "Sleeps of a server for one connection, 1000 a second, 4 workers that push no client off its core",
             "less is better",
             false,
         )),

@@ -43,9 +43,8 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
             .collect();
     text += &table(&head.map(str::to_owned), &rows);
     text += "\nIt does not know caches, preemption within a system call, or which of several woken workers Linux runs first, so\n\
-             the spread of `raw-shared` and CPU times below 1.2 times each other mean nothing here. Sleeps at 1000 a second\n\
-             depend on whether a request is there when its connection has been accepted: measured runs differ in these by more\n\
-             than the stated error.\n\n";
+             the spread of `raw-shared` and CPU times below 1.2 times each other mean nothing here. Sleeps are compared where\n\
+             no worker pushes a client off its core (see the wake-ups).\n\n";
 
     let rows = studies::run(CONNECTIONS);
     text += "## Sizes\n\n\

@@ -290,7 +290,7 @@ impl Bench {
         let names = self.names(&[&HERD, promised], &[more]);
         self.measure_stall(&names);
         if self.extent == Extent::All {
-            self.measure_keep_alive("", &KEEPERS.map(str::to_owned));
+            self.measure_keep_alive("", self.pace.rounds, &KEEPERS.map(str::to_owned));
             self.measure_latency(&LATE.map(str::to_owned));
             self.measure_system_calls(&main);
         }

@@ -219,38 +219,34 @@ impl Bench {
         let promised = ["exclusive/spread", "mutex/spread", "raw-exclusive", "raw-mutex"];
         let names = self.names(&[&promised], &[&KEEPERS]);
         self.start(&names, Setup::of(1));
-        self.measure_keep_alive("_of_1", &names);
+        // What is promised is less than what a round differs from the next.
+        self.measure_keep_alive("_of_1", self.pace.short_rounds, &names);
         self.servers.clear();
     }
 
     /// A closed loop over 64 connections (wrk). Metrics get `suffix`.
-    pub(super) fn measure_keep_alive(&mut self, suffix: &str, names: &[String]) {
+    pub(super) fn measure_keep_alive(&mut self, suffix: &str, rounds: usize, names: &[String]) {
         if Command::new("wrk").arg("-v").output().is_err() {
             self.results.skipped.push("keep-alive: wrk is not installed".to_owned());
             return;
         }
-        self.take_turns(
-            "keep-alive requests",
-            self.pace.rounds,
-            names,
-            |bench, name, address, pid| {
-                let before = proc::usage(pid);
-                let url = format!("http://{address}/");
-                let output = Command::new("wrk").args(["-t1", "-c64", "-d1", &url]).output();
-                let output = output.map_err(|e| format!("wrk: {e}"))?;
-                let text = String::from_utf8_lossy(&output.stdout).into_owned();
-                let used = proc::usage(pid).cpu_us - before.cpu_us;
-                let rate = after_prefix(&text, "Requests/sec:").and_then(|t| t.parse::<f64>().ok());
-                let total = text.lines().find_map(|line| line.trim().split_once(" requests in"));
-                let total = total.and_then(|(count, _)| count.parse::<f64>().ok());
-                let (Some(rate), Some(total)) = (rate, total) else {
-                    return Err(format!("wrk: {text}"));
-                };
-                bench.results.put(&format!("keep_alive{suffix}"), name, rate);
-                bench.results.put(&format!("keep_alive_cpu{suffix}"), name, used / total);
-                Ok(())
-            },
-        );
+        self.take_turns("keep-alive requests", rounds, names, |bench, name, address, pid| {
+            let before = proc::usage(pid);
+            let url = format!("http://{address}/");
+            let output = Command::new("wrk").args(["-t1", "-c64", "-d1", &url]).output();
+            let output = output.map_err(|e| format!("wrk: {e}"))?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let used = proc::usage(pid).cpu_us - before.cpu_us;
+            let rate = after_prefix(&text, "Requests/sec:").and_then(|t| t.parse::<f64>().ok());
+            let total = text.lines().find_map(|line| line.trim().split_once(" requests in"));
+            let total = total.and_then(|(count, _)| count.parse::<f64>().ok());
+            let (Some(rate), Some(total)) = (rate, total) else {
+                return Err(format!("wrk: {text}"));
+            };
+            bench.results.put(&format!("keep_alive{suffix}"), name, rate);
+            bench.results.put(&format!("keep_alive_cpu{suffix}"), name, used / total);
+            Ok(())
+        });
     }
 
     pub(super) fn measure_latency(&mut self, names: &[String]) {

@@ -122,7 +122,7 @@ pub fn table(results: &Results) -> String {
 pub fn notes(results: &Results) -> String {
     let setting = |name| results.settings.get(name).copied().unwrap_or_default();
     format!(
-        "\nMedians of {} rounds ({} of overhead, {} of crash, {} of lock) in which the contenders took turns; ~ is the\n\
+        "\nMedians of {} rounds ({} of overhead and event, {} of crash, {} of lock) in which the contenders took turns; ~ is the\n\
          spread between rounds, half the distance of the quartiles. Ratios are ratios of medians. \"worst\" is the worst\n\
          client of all rounds; \"nothing happens\" is the same without an event: what this machine adds by itself.\n\
          The load generator shares the cores with the server, and whoever else uses this machine shares them too.\n\

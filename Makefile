@@ -94,7 +94,7 @@ EXAMPLES := $(patsubst c_examples/%,$(BUILD)/examples/%,$(basename \
 EXAMPLE_FLAGS := -Wall -Wextra -Wpedantic -Werror -pthread -Iinclude
 EXAMPLE_LIBS = -Wl,--as-needed -L$(BUILD) -lherd -Wl,-rpath,'$$ORIGIN/..'
 
-examples: $(EXAMPLES)
+examples: $(EXAMPLES) $(BUILD)/examples/load
 	@$(foreach host,$(HOSTS_MISSING),echo 'examples: no $(call host_part,$(host),2): $(call host_part,$(host),1) is left out';)
 $(foreach host,$(HOSTS),$(eval $(BUILD)/examples/$(call host_part,$(host),1): HOST_LIB = $(call host_part,$(host),3)))
 $(EXAMPLES): include/herd.h include/herd.hpp $(wildcard c_examples/*.h) $(BUILD)/$(REAL)
@@ -105,6 +105,12 @@ $(BUILD)/examples/%: c_examples/%.c
 $(BUILD)/examples/%: c_examples/%.cpp
 	@mkdir -p $(@D)
 	$(CXX) $(CPPFLAGS) $(CXXFLAGS) -std=gnu++17 $(EXAMPLE_FLAGS) $< -o $@ $(LDFLAGS) $(EXAMPLE_LIBS)
+
+# Not a server, and made without the library.
+LOAD_SOURCES := $(wildcard c_examples/load/*.c)
+$(BUILD)/examples/load: $(LOAD_SOURCES) $(wildcard c_examples/load/*.h)
+	@mkdir -p $(@D)
+	$(CC) $(CPPFLAGS) $(CFLAGS) -std=gnu99 $(EXAMPLE_FLAGS) $(LOAD_SOURCES) -o $@ $(LDFLAGS)
 
 demo: lib examples ## run the demonstration of the examples
 	c_examples/demo.sh $(BUILD)/examples

@@ -20,19 +20,23 @@ RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address ${CARGO:-cargo} rustc --locked -
     --target "$target" --target-dir "$out/target" || exit 1
 library=$out/target/$target/debug/libherd.a
 
-# compile SOURCE INTO MORE...
+# compile SOURCES INTO MORE...
 compile() {
-    source=$1 into=$2
+    sources=$1 into=$2 objects=
     shift 2
     mkdir -p "$(dirname "$into")"
-    case $source in
-    # Of the run-time part that comes with Rust, C++ has less than its compiler takes for granted.
-    *.cpp) compiler=clang++ language='-std=c++17 -fno-sanitize=function,vptr' ;;
-    *) compiler=clang language=-std=gnu99 ;;
-    esac
-    $compiler $flags $language -c "$source" -o "$into.o" &&
-        clang++ "$into.o" "$library" -Wl,--export-dynamic -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
-            $libraries -lrt "$@" -o "$into"
+    for source in $sources; do
+        case $source in
+        # Of the run-time part that comes with Rust, C++ has less than its compiler takes for granted.
+        *.cpp) compiler=clang++ language='-std=c++17 -fno-sanitize=function,vptr' ;;
+        *) compiler=clang language=-std=gnu99 ;;
+        esac
+        object=$into.$(basename "$source").o
+        objects="$objects $object"
+        $compiler $flags $language -c "$source" -o "$object" || return 1
+    done
+    clang++ $objects "$library" -Wl,--export-dynamic -Wl,--whole-archive "$runtime" -Wl,--no-whole-archive \
+        $libraries -lrt "$@" -o "$into"
 }
 
 left_out='
@@ -59,5 +63,6 @@ for source in c_examples/*.c c_examples/*.cpp; do
     esac
     test ! -x "$build/examples/$name" || compile "$source" "$out/examples/$name" $more || exit 1
 done
+compile "$(echo c_examples/load/*.c)" "$out/examples/load" || exit 1
 checked_examples "$out/examples"
 finish

@@ -1,7 +1,7 @@
 #!/bin/sh
 # little_load.sh DIRECTORY PROGRAM [MODE [OPTION...]]: one example server of DIRECTORY, which may be slow under
 # a checker, through what it can do: requests on connections that are kept and that are not, bad ones,
-# a blocked handler, a killed worker, the figures, and the end by SIGTERM.
+# a blocked handler, the load driver, a killed worker, the figures, and the end by SIGTERM.
 root=${HERD_ROOT:-$(cd "$(dirname "$0")/../../.." && pwd)}
 . "$root/tests/sh/lib/serve.sh"
 need curl
@@ -43,7 +43,13 @@ hello_prefork | threads | host_*)
     get /counters -o /dev/null || fail counters
     ;;
 esac
-if test "$program" = hello_prefork; then get /metrics -o /dev/null || fail metrics; fi
+if test "$program" = hello_prefork; then
+    get /metrics -o /dev/null || fail metrics
+    for driven in short rate hold; do
+        "$examples/load" --mode "$driven" --count 20 --timeout-ms 600000 --counters --server-pid "$server" "$address" \
+            >"$tmp/report" || fail "load: $(cat "$tmp/report")"
+    done
+fi
 old=$(children "$server")
 if test -n "$old" && test "$program" != nginx_cycle; then
     kill -s KILL "${old%% *}"

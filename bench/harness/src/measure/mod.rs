@@ -1,5 +1,5 @@
 //! Measuring: servers are started, driven from outside, and what comes out is kept. The small programs
-//! that drive and look are in bench/ and c_examples/load.c; here is only who is driven when.
+//! that drive and look are in bench/ and c_examples/load/; here is only who is driven when.
 
 pub mod contender;
 mod parts;

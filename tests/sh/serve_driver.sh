@@ -50,6 +50,7 @@ grep -qx 'mode short, done' "$tmp/report" && grep -qx 'connections  *5' "$tmp/re
 # has the last answer, which a busy machine can make late: then once more.
 # held_until COMMAND CODE KEY VALUE
 held_until() {
+    driven="--mode hold, $1"
     for try in 1 2 3 4 5; do
         drive "$2" --mode hold --count 10 --seconds 60 &
         holder=$!

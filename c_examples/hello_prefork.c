@@ -1,31 +1,21 @@
 /*
  * hello_prefork: a small HTTP/1.1 server whose workers, processes or threads, share their listeners by libherd.
  *
- * In order: the state, connections, requests, a worker, the parent of processes, threads, options and main.
- * A server of your own keeps the worker and the parent, and puts its protocol in place of the requests.
+ * In order: the state, connections, a worker, the parent of processes, threads, options and main.
+ * A server of your own keeps these, and puts its protocol in place of exchange.h.
  */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "exchange.h"
 #include <getopt.h>
-#include <herd.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
-    LISTENERS_MAX = 1024, HEAD_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, ANSWER_HEAD_BYTES = 512, DISCARD_MAX_BYTES = 1 << 20,
-    SLOW_MAX_MS = 60000, RESTART_MS = 100, TICK_MS = 10, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2
+    LISTENERS_MAX = 1024, RESTART_MS = 100, TICK_MS = 10, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2
 };
 
 static struct worker {
@@ -36,19 +26,6 @@ static struct worker {
     uint64_t start_at_ms;
 } workers[HERD_MAX_WORKERS]; /* by slot */
 static uint32_t worker_count;
-static struct herd *herd;
-
-/* ---- connections ---- */
-
-struct connection {
-    struct herd_event event; /* within, so that a connection is one allocation */
-    struct worker *worker;
-    LIST_ENTRY(connection) link; /* in the list of its worker */
-    bool answered, closing, lingering; /* lingering: closed for the peer, and what it still sends is thrown away */
-    size_t in_bytes, out_begin, out_bytes, discarded_bytes;
-    char *out; /* short_out, or memory of its own for an answer that is longer */
-    char in[HEAD_MAX_BYTES + 1], short_out[ANSWER_MAX_BYTES];
-};
 
 static void die(int code, const char *what, const char *why)
 {
@@ -63,226 +40,44 @@ static uint64_t now_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-static void free_out(struct connection *connection)
-{
-    if (connection->out != connection->short_out)
-        free(connection->out);
-    connection->out = connection->short_out;
-}
+/* ---- connections ---- */
 
-static void close_connection(struct connection *connection)
+struct connection {
+    struct herd_event event; /* within, so that a connection is one allocation */
+    LIST_ENTRY(connection) link; /* in the list of its worker */
+    struct exchange exchange;
+};
+
+static void close_connection(struct herd_worker *herd_worker, struct connection *connection)
 {
     int fd = connection->event.fd;
-    free_out(connection);
-    herd_event_del(connection->worker->herd_worker, &connection->event); /* before close, which does not do it */
+    herd_event_del(herd_worker, &connection->event); /* before close, which does not do it */
     close(fd);
-    herd_conn_closed(connection->worker->herd_worker);
+    herd_conn_closed(herd_worker);
     LIST_REMOVE(connection, link);
+    end_exchange(&connection->exchange);
     free(connection);
-}
-
-static bool is_leaving(const struct connection *connection)
-{
-    return herd_worker_state(connection->worker->herd_worker) != HERD_WORKER_RUNNING;
-}
-
-/* ---- requests ---- */
-
-static void answer(struct connection *connection, const char *status, const char *body, bool with_body)
-{
-    connection->closing = connection->closing || is_leaving(connection);
-    size_t room = sizeof connection->short_out;
-    const size_t wanted = ANSWER_HEAD_BYTES + (with_body ? strlen(body) : 0);
-    free_out(connection);
-    if (wanted > room && (connection->out = malloc(room = wanted)) == NULL) {
-        connection->out = connection->short_out;
-        status = "500 Internal Server Error", body = "", room = sizeof connection->short_out;
-    }
-    int bytes = snprintf(connection->out, room,
-        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n"
-        "%sConnection: %s\r\n\r\n%s",
-        status, (int)(connection->worker - workers), (int)connection->worker->pid, strlen(body),
-        strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "", connection->closing ? "close" : "keep-alive",
-        with_body ? body : "");
-    connection->out_begin = 0;
-    connection->out_bytes = (size_t)bytes < room ? (size_t)bytes : room - 1;
-    connection->answered = true;
-}
-
-/* What cannot be answered ends the connection. The peer may still be sending: closing at once would reset the
- * connection (RFC 9112, 9.6), and the peer might never see why. */
-static void refuse(struct connection *connection, const char *status)
-{
-    connection->closing = connection->lingering = true;
-    connection->in_bytes = 0;
-    answer(connection, status, status, true);
-}
-
-static bool sleep_in_handler(const struct connection *connection, int ms) /* false: the worker was stopped */
-{
-    struct timespec left = { ms / 1000, ms % 1000 * 1000000L };
-    while (nanosleep(&left, &left) != 0)
-        if (herd_worker_state(connection->worker->herd_worker) == HERD_WORKER_STOPPED)
-            return false;
-    return true;
-}
-
-#define EACH_COUNTER(DO) DO(connections_open) DO(accepted) DO(closed) DO(turns) DO(wakeups) DO(wasted_wakeups) \
-    DO(accept_eagain) DO(accept_retries) DO(backoffs) DO(acquisitions) DO(failed_tries) DO(handovers) DO(reorders) \
-    DO(guard_ticks) DO(guard_useful) DO(blind_accepts) DO(thefts) DO(reaps) DO(stale_events)
-#define COUNTER_LINE(member) #member " %" PRIu64 "\n"
-#define COUNTER_VALUE(member) , stats.member
-static void answer_counters(struct connection *connection, bool with_body)
-{
-    char text[ANSWER_MAX_BYTES / 2];
-    struct herd_stats stats = { .size = sizeof stats };
-    herd_stats_total(herd, &stats);
-    snprintf(text, sizeof text, "workers %" PRIu32 "\n" EACH_COUNTER(COUNTER_LINE),
-             stats.workers EACH_COUNTER(COUNTER_VALUE));
-    answer(connection, "200 OK", text, with_body);
-}
-
-static void answer_metrics(struct connection *connection, bool with_body)
-{
-    const int room = herd_stats_text(herd, NULL, 0);
-    char *text = room > 0 ? malloc((size_t)room) : NULL;
-    if (text != NULL && herd_stats_text(herd, text, (size_t)room) >= 0)
-        answer(connection, "200 OK", text, with_body);
-    else
-        answer(connection, "500 Internal Server Error", "no metrics\n", with_body);
-    free(text);
-}
-
-static const char *header(const char *head, const char *name) /* its value, up to the end of the line; or NULL */
-{
-    for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line + 2, "\r\n"))
-        if (strncasecmp(line + 2, name, strlen(name)) == 0 && line[2 + strlen(name)] == ':')
-            return line + 3 + strlen(name) + strspn(line + 3 + strlen(name), " \t");
-    return NULL;
-}
-
-/* `head` goes up to the empty line; `bytes` tells whether there is a NUL within. */
-static void answer_request(struct connection *connection, const char *head, size_t bytes)
-{
-    char method[16], target[1024], after[2];
-    int minor = 0;
-    int found_parts = sscanf(head, "%15[A-Z] %1023[!-~] HTTP/1.%1d%1[\r]", method, target, &minor, after);
-    if (strlen(head) != bytes || found_parts != 4 || target[0] != '/') {
-        refuse(connection, "400 Bad Request");
-        return;
-    }
-    const char *wish = header(head, "Connection"), *body_bytes = header(head, "Content-Length");
-    const bool head_only = strcmp(method, "HEAD") == 0;
-    if (!head_only && strcmp(method, "GET") != 0) {
-        refuse(connection, "405 Method Not Allowed");
-        return;
-    }
-    if (header(head, "Transfer-Encoding") != NULL || (body_bytes != NULL && strtoull(body_bytes, NULL, 10) != 0)) {
-        refuse(connection, "400 Bad Request"); /* a body would be taken for the next request */
-        return;
-    }
-    connection->closing = minor == 0 ? wish == NULL || strncasecmp(wish, "keep-alive", 10) != 0
-                                     : wish != NULL && strncasecmp(wish, "close", 5) == 0;
-    herd_request_done(connection->worker->herd_worker);
-    char slow_ms[10];
-    if (strcmp(target, "/counters") == 0) {
-        answer_counters(connection, !head_only);
-    } else if (strcmp(target, "/metrics") == 0) {
-        answer_metrics(connection, !head_only);
-    } else if (sscanf(target, "/slow?ms=%9[0-9]%1c", slow_ms, after) == 1) {
-        const int ms = atoi(slow_ms);
-        if (sleep_in_handler(connection, ms < SLOW_MAX_MS ? ms : SLOW_MAX_MS))
-            answer(connection, "200 OK", "slow\n", !head_only);
-        else
-            connection->closing = true;
-    } else {
-        target[strcspn(target, "?")] = '\0';
-        const bool found = strcmp(target, "/") == 0;
-        answer(connection, found ? "200 OK" : "404 Not Found", found ? "hello\n" : "not found\n", !head_only);
-    }
-}
-
-/* Answers the next complete request; false: more of it has to come. */
-static bool answer_next(struct connection *connection)
-{
-    char *end = memmem(connection->in, connection->in_bytes, "\r\n\r\n", 4);
-    if (end == NULL && connection->in_bytes < HEAD_MAX_BYTES)
-        return false;
-    if (end == NULL) {
-        refuse(connection, "431 Request Header Fields Too Large");
-        return true;
-    }
-    end[2] = '\0';
-    answer_request(connection, connection->in, (size_t)(end + 2 - connection->in));
-    if (connection->in_bytes > 0) { /* not refused */
-        connection->in_bytes -= (size_t)(end + 4 - connection->in);
-        memmove(connection->in, end + 4, connection->in_bytes);
-    }
-    return true;
-}
-
-/* ---- a worker ---- */
-
-static int flush_out(struct connection *connection) /* 1: all is sent; 0: the peer has to read first; -1: it is gone */
-{
-    while (connection->out_begin < connection->out_bytes) {
-        ssize_t sent = send(connection->event.fd, connection->out + connection->out_begin,
-                            connection->out_bytes - connection->out_begin, MSG_NOSIGNAL);
-        if (sent >= 0)
-            connection->out_begin += (size_t)sent;
-        else if (errno != EINTR)
-            return errno == EAGAIN ? 0 : -1;
-    }
-    return 1;
-}
-
-/* One read a turn, so that a peer that never stops sending does not keep the worker from the others. */
-static bool receive(struct connection *connection)
-{
-    const size_t room = HEAD_MAX_BYTES - connection->in_bytes;
-    ssize_t got = recv(connection->event.fd, connection->in + connection->in_bytes, room, 0);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) /* from leave_idle */
-        return true;
-    if (got <= 0)
-        return false;
-    if (connection->lingering)
-        return (connection->discarded_bytes += (size_t)got) < DISCARD_MAX_BYTES;
-    connection->in_bytes += (size_t)got;
-    return true;
 }
 
 static void on_ready(struct herd_worker *herd_worker, struct herd_event *event, uint32_t ready)
 {
     struct connection *connection = event->data;
-    int flushed = 1;
-    bool open = !(ready & HERD_READ) || receive(connection);
-    while (open && (flushed = flush_out(connection)) == 1 && !connection->closing && answer_next(connection)) { }
-    const bool idle = connection->answered && connection->in_bytes == 0;
-    if (!open || flushed < 0 || (flushed == 1 && connection->closing && !connection->lingering)
-        || (flushed == 1 && idle && is_leaving(connection))) {
-        close_connection(connection);
-        return;
-    }
-    if (flushed == 1 && connection->lingering)
-        shutdown(event->fd, SHUT_WR);
-    const uint32_t interest = flushed == 1 ? HERD_READ : HERD_WRITE;
-    if (event->interest != interest && herd_event_mod(herd_worker, event, interest) < 0)
-        close_connection(connection);
+    const enum next next = serve(&connection->exchange, event->fd, (ready & HERD_READ) != 0);
+    const uint32_t interest = next == NEXT_WRITE ? HERD_WRITE : HERD_READ;
+    if (next == NEXT_CLOSE || (event->interest != interest && herd_event_mod(herd_worker, event, interest) < 0))
+        close_connection(herd_worker, connection);
 }
 
 static void on_accept(struct herd_worker *herd_worker, int fd, const struct sockaddr *peer, uint32_t peer_length,
                       void *data)
 {
-    struct worker *worker = &workers[herd_worker_slot(herd_worker)];
     struct connection *connection = malloc(sizeof *connection);
     (void)peer, (void)peer_length, (void)data;
     if (connection != NULL) {
-        memset(connection, 0, offsetof(struct connection, in)); /* the buffers can stay as they are */
         herd_event_init(&connection->event, on_ready, connection);
         if (herd_event_add(herd_worker, &connection->event, fd, HERD_READ) == 0) {
-            connection->worker = worker;
-            connection->out = connection->short_out;
-            LIST_INSERT_HEAD(&worker->connections, connection, link);
+            begin_exchange(&connection->exchange, herd_worker);
+            LIST_INSERT_HEAD(&workers[herd_worker_slot(herd_worker)].connections, connection, link);
             return;
         }
     }
@@ -290,6 +85,8 @@ static void on_accept(struct herd_worker *herd_worker, int fd, const struct sock
     close(fd);
     herd_conn_closed(herd_worker);
 }
+
+/* ---- a worker ---- */
 
 /* Answers what has arrived on connections that wait for a request, and closes those where nothing has. */
 static void leave_idle(struct worker *worker)
@@ -314,7 +111,7 @@ static int run_worker(struct worker *worker)
         result = herd_run_once(worker->herd_worker, -1); /* an errno: a listener failed, and the log has it */
     }
     while (!LIST_EMPTY(&worker->connections))
-        close_connection(LIST_FIRST(&worker->connections));
+        close_connection(worker->herd_worker, LIST_FIRST(&worker->connections));
     herd_worker_destroy(worker->herd_worker);
     if (result <= HERD_EFORKED)
         fprintf(stderr, "hello_prefork: slot %d: %s\n", (int)(worker - workers), herd_strerror(result));
@@ -326,7 +123,6 @@ static void create_worker(struct worker *worker)
     int result = herd_worker_create(herd, (int)(worker - workers), &worker->herd_worker);
     if (result < 0)
         die(EXIT_FAILURE, "worker", herd_strerror(result));
-    worker->pid = getpid();
 }
 
 static void print_ready(void);
@@ -421,14 +217,11 @@ static void *run_thread(void *worker)
     return NULL;
 }
 
-static void interrupt_sleep(int number) { (void)number; }
-
 static int run_threads(const sigset_t *signals)
 {
     int number;
     for (uint32_t slot = 0; slot < worker_count; slot++)
         create_worker(&workers[slot]);
-    signal(SIGUSR1, interrupt_sleep);
     for (uint32_t slot = 0; slot < worker_count; slot++)
         if ((errno = pthread_create(&workers[slot].thread, NULL, run_thread, &workers[slot])) != 0)
             die(EXIT_FAILURE, "pthread_create", strerror(errno));
@@ -436,11 +229,8 @@ static int run_threads(const sigset_t *signals)
     do
         number = sigwaitinfo(signals, NULL);
     while (number != SIGTERM && number != SIGINT);
-    for (uint32_t slot = 0; slot < worker_count; slot++) {
+    for (uint32_t slot = 0; slot < worker_count; slot++)
         number == SIGTERM ? herd_drain(workers[slot].herd_worker) : herd_stop(workers[slot].herd_worker);
-        if (number == SIGINT)
-            pthread_kill(workers[slot].thread, SIGUSR1);
-    }
     alarm(number == SIGTERM ? DRAIN_MAX_S : STOP_MAX_S); /* it kills, and so does the next signal */
     pthread_sigmask(SIG_UNBLOCK, signals, NULL);
     for (uint32_t slot = 0; slot < worker_count; slot++)

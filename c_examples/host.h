@@ -1,209 +1,24 @@
 /*
- * What the host_ examples have in common, and what a server has already before libherd comes: HTTP requests and
- * answers, the parent of the worker processes, options. How loop and libherd go together is in host_*.c alone.
+ * What the host_ examples have in common, and what a server has already before libherd comes: requests (exchange.h),
+ * the parent of the worker processes, options. How loop and libherd go together is in host_*.c alone.
  *
  * A program defines run_worker and calls host_main.
  */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "exchange.h"
 #include <getopt.h>
-#include <herd.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { LISTENERS_MAX = 64, HEAD_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, DISCARD_MAX_BYTES = 1 << 20,
-       SLOW_MAX_MS = 60000, RESTART_MS = 100, TICK_MS = 10, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2 };
+enum { LISTENERS_MAX = 64, RESTART_MS = 100, TICK_MS = 10, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2 };
 
-static struct herd *herd;
 static struct herd_worker *volatile worker; /* of this process; also for the signal handler */
 
 /* Runs the worker of this process until it is drained or stopped. Returns 0, or a code of libherd. */
 static int run_worker(void);
-
-/* ---- requests, as in hello_prefork ---- */
-
-struct exchange {
-    bool answered, closing, lingering; /* lingering: closed for the peer, and what it still sends is thrown away */
-    size_t in_bytes, out_begin, out_bytes, discarded_bytes;
-    char in[HEAD_MAX_BYTES + 1], out[ANSWER_MAX_BYTES];
-};
-
-static void begin_exchange(struct exchange *exchange)
-{
-    memset(exchange, 0, offsetof(struct exchange, in)); /* the buffers can stay as they are */
-}
-
-static bool is_leaving(void)
-{
-    return herd_worker_state(worker) != HERD_WORKER_RUNNING;
-}
-
-static void answer(struct exchange *exchange, const char *status, const char *body, bool with_body)
-{
-    exchange->closing = exchange->closing || herd_worker_state(worker) != HERD_WORKER_RUNNING;
-    int bytes = snprintf(exchange->out, sizeof exchange->out,
-        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
-        "%sConnection: %s\r\n\r\n%s", status, herd_worker_slot(worker), (int)getpid(), strlen(body),
-        strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "", exchange->closing ? "close" : "keep-alive",
-        with_body ? body : "");
-    exchange->out_begin = 0;
-    exchange->out_bytes = bytes < (int)sizeof exchange->out ? (size_t)bytes : sizeof exchange->out - 1;
-    exchange->answered = true;
-}
-
-/* What cannot be answered ends the connection; lingering, since the peer may still be sending (RFC 9112, 9.6). */
-static void refuse(struct exchange *exchange, const char *status)
-{
-    exchange->closing = exchange->lingering = true;
-    exchange->in_bytes = 0;
-    answer(exchange, status, status, true);
-}
-
-static const char *counters(void)
-{
-    static char text[ANSWER_MAX_BYTES / 2];
-    struct herd_stats stats = { .size = sizeof stats };
-    herd_stats_total(herd, &stats);
-#define EACH(DO) DO(connections_open) DO(accepted) DO(closed) DO(turns) DO(wakeups) DO(wasted_wakeups) \
-    DO(accept_eagain) DO(backoffs) DO(handovers) DO(reorders) DO(guard_ticks) DO(blind_accepts) DO(thefts) DO(reaps)
-#define LINE(member) #member " %" PRIu64 "\n"
-#define VALUE(member) , stats.member
-    snprintf(text, sizeof text, "workers %" PRIu32 "\n" EACH(LINE), stats.workers EACH(VALUE));
-    return text;
-}
-
-static bool sleep_in_handler(int ms) /* false: the worker was stopped */
-{
-    struct timespec left = { ms / 1000, ms % 1000 * 1000000L };
-    while (nanosleep(&left, &left) != 0)
-        if (herd_worker_state(worker) == HERD_WORKER_STOPPED)
-            return false;
-    return true;
-}
-
-static const char *header(const char *head, const char *name) /* its value, up to the end of the line; or NULL */
-{
-    for (const char *line = strstr(head, "\r\n"); line != NULL; line = strstr(line + 2, "\r\n"))
-        if (strncasecmp(line + 2, name, strlen(name)) == 0 && line[2 + strlen(name)] == ':')
-            return line + 3 + strlen(name) + strspn(line + 3 + strlen(name), " \t");
-    return NULL;
-}
-
-static void answer_request(struct exchange *exchange, const char *head, size_t bytes)
-{
-    char method[16], target[1024], after[2], slow_ms[10];
-    int minor = 0, found = sscanf(head, "%15[A-Z] %1023[!-~] HTTP/1.%1d%1[\r]", method, target, &minor, after);
-    const char *wish = header(head, "Connection"), *body_bytes = header(head, "Content-Length");
-    if (strlen(head) != bytes || found != 4 || target[0] != '/') {
-        refuse(exchange, "400 Bad Request");
-        return;
-    }
-    const bool with_body = strcmp(method, "HEAD") != 0;
-    if (with_body && strcmp(method, "GET") != 0) {
-        refuse(exchange, "405 Method Not Allowed");
-        return;
-    }
-    if (header(head, "Transfer-Encoding") != NULL || (body_bytes != NULL && strtoull(body_bytes, NULL, 10) != 0)) {
-        refuse(exchange, "400 Bad Request"); /* a body would be taken for the next request */
-        return;
-    }
-    exchange->closing = minor == 0 ? wish == NULL || strncasecmp(wish, "keep-alive", 10) != 0
-                                     : wish != NULL && strncasecmp(wish, "close", 5) == 0;
-    const bool slow = sscanf(target, "/slow?ms=%9[0-9]%1c", slow_ms, after) == 1;
-    if (slow && !sleep_in_handler(atoi(slow_ms) < SLOW_MAX_MS ? atoi(slow_ms) : SLOW_MAX_MS)) {
-        exchange->closing = true;
-        exchange->out_begin = exchange->out_bytes = 0;
-        return;
-    }
-    const bool root = target[1] == '\0' || target[1] == '?', known = slow || root || strcmp(target, "/counters") == 0;
-    answer(exchange, known ? "200 OK" : "404 Not Found",
-           slow ? "slow\n" : root ? "hello\n" : known ? counters() : "not found\n", with_body);
-}
-
-static bool answer_next(struct exchange *exchange) /* false: more of the request has to come */
-{
-    char *end = memmem(exchange->in, exchange->in_bytes, "\r\n\r\n", 4);
-    if (end == NULL && exchange->in_bytes < HEAD_MAX_BYTES)
-        return false;
-    if (end == NULL) {
-        refuse(exchange, "431 Request Header Fields Too Large");
-        return true;
-    }
-    end[2] = '\0';
-    answer_request(exchange, exchange->in, (size_t)(end + 2 - exchange->in));
-    if (exchange->in_bytes > 0) { /* not refused */
-        exchange->in_bytes -= (size_t)(end + 4 - exchange->in);
-        memmove(exchange->in, end + 4, exchange->in_bytes);
-    }
-    return true;
-}
-
-/* The worker leaves, and no request has begun. */
-static bool has_idled_out(const struct exchange *exchange)
-{
-    return exchange->answered && exchange->in_bytes == 0 && is_leaving();
-}
-
-static bool has_ended(const struct exchange *exchange) /* all is sent, and nothing more will be */
-{
-    return has_idled_out(exchange) || (exchange->closing && !exchange->lingering);
-}
-
-/* Takes in what has been read into the buffer. False: the peer has sent too much. */
-static bool take_in(struct exchange *exchange, size_t bytes)
-{
-    if (exchange->lingering)
-        return (exchange->discarded_bytes += bytes) < DISCARD_MAX_BYTES;
-    exchange->in_bytes += bytes;
-    return true;
-}
-
-/* ---- for loops that say when a descriptor is ready ---- */
-
-enum next { NEXT_CLOSE, NEXT_READ, NEXT_WRITE };
-
-/* 1: all is sent; 0: the peer has to read first; -1: it is gone */
-static inline int flush_out(struct exchange *exchange, int fd)
-{
-    while (exchange->out_begin < exchange->out_bytes) {
-        ssize_t sent = send(fd, exchange->out + exchange->out_begin, exchange->out_bytes - exchange->out_begin,
-                            MSG_NOSIGNAL);
-        if (sent >= 0)
-            exchange->out_begin += (size_t)sent;
-        else if (errno != EINTR)
-            return errno == EAGAIN ? 0 : -1;
-    }
-    return 1;
-}
-
-/* Reads once, so that others have their turn, and answers what is complete. Returns what to wait for. */
-static inline enum next serve(struct exchange *exchange, int fd, bool readable)
-{
-    if (readable) {
-        ssize_t got = recv(fd, exchange->in + exchange->in_bytes, HEAD_MAX_BYTES - exchange->in_bytes, 0);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)
-            || (got > 0 && !take_in(exchange, (size_t)got)))
-            return NEXT_CLOSE;
-    }
-    int flushed;
-    while ((flushed = flush_out(exchange, fd)) == 1 && !exchange->closing && answer_next(exchange)) { }
-    if (flushed < 0 || (flushed == 1 && has_ended(exchange)))
-        return NEXT_CLOSE;
-    if (flushed == 1 && exchange->lingering)
-        shutdown(fd, SHUT_WR);
-    return flushed == 1 ? NEXT_READ : NEXT_WRITE;
-}
 
 /* ---- the parent, as in hello_prefork ---- */
 
@@ -308,7 +123,7 @@ static int run_parent(const sigset_t *signals) /* which stay blocked but for the
 /* ---- options and main ---- */
 
 static const char help[] =
-    "[options]: serves GET /, /slow?ms=N (blocks its worker) and /counters\n\n"
+    "[options]: serves GET /, /slow?ms=N (blocks its worker), /counters and /metrics\n\n"
     "  --listen ADDR                 127.0.0.1:8080 (default), [::1]:8080 or unix:/path; repeatable\n"
     "  --workers N                   1 to 1024 (one for each core)\n"
     "  --mode MODE                   auto, exclusive, mutex, reuseport, handoff or shared\n"

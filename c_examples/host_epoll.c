@@ -26,6 +26,7 @@ static void close_connection(struct connection *connection)
     close(connection->fd);
     herd_conn_closed(worker);
     LIST_REMOVE(connection, link);
+    end_exchange(&connection->exchange);
     free(connection);
 }
 
@@ -39,7 +40,7 @@ static void add_connection(int fd)
         herd_conn_closed(worker);
         return;
     }
-    begin_exchange(&connection->exchange);
+    begin_exchange(&connection->exchange, worker);
     connection->fd = fd;
     connection->interest = EPOLLIN;
     LIST_INSERT_HEAD(&connections, connection, link);

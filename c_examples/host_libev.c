@@ -22,6 +22,7 @@ static void close_connection(struct connection *connection)
     close(connection->watcher.fd);
     herd_conn_closed(worker);
     LIST_REMOVE(connection, link);
+    end_exchange(&connection->exchange);
     free(connection);
 }
 
@@ -49,7 +50,7 @@ static void on_accept(struct herd_worker *herd_worker, int fd, const struct sock
         herd_conn_closed(herd_worker);
         return;
     }
-    begin_exchange(&connection->exchange);
+    begin_exchange(&connection->exchange, worker);
     ev_io_init(&connection->watcher, on_ready, fd, EV_READ);
     ev_io_start(loop, &connection->watcher);
     LIST_INSERT_HEAD(&connections, connection, link);

@@ -25,6 +25,7 @@ static void close_connection(struct connection *connection)
     close(fd);
     herd_conn_closed(worker);
     LIST_REMOVE(connection, link);
+    end_exchange(&connection->exchange);
     free(connection);
 }
 
@@ -59,7 +60,7 @@ static void on_accept(struct herd_worker *herd_worker, int fd, const struct sock
         herd_conn_closed(herd_worker);
         return;
     }
-    begin_exchange(&connection->exchange);
+    begin_exchange(&connection->exchange, worker);
     connection->event = event;
     connection->interest = EV_READ;
     LIST_INSERT_HEAD(&connections, connection, link);

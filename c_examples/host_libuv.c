@@ -26,6 +26,7 @@ static void on_closed(uv_handle_t *handle)
     struct connection *connection = (struct connection *)handle;
     herd_conn_closed(worker);
     LIST_REMOVE(connection, link);
+    end_exchange(&connection->exchange);
     free(connection);
 }
 
@@ -102,7 +103,7 @@ static void on_accept(struct herd_worker *herd_worker, int fd, const struct sock
         herd_conn_closed(herd_worker);
         return;
     }
-    begin_exchange(&connection->exchange);
+    begin_exchange(&connection->exchange, worker);
     connection->writes = false;
     LIST_INSERT_HEAD(&connections, connection, link);
     if (uv_tcp_open(&connection->tcp, fd) != 0) {

@@ -2,39 +2,25 @@
  * threads: a small HTTP/1.1 server with a worker in each thread. One process, or with --processes several that have
  * so many threads each, which share their listeners all the same: to libherd a worker is a worker.
  *
- * In order: the state, answers, connections, a thread, a process, the parent of several, options and main.
+ * In order: the state, connections, a thread, a process, the parent of several, options and main.
  * What a thread changes is its own (its worker, its connections); what threads share is made before they start.
  */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "exchange.h"
 #include <getopt.h>
-#include <herd.h>
-#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-enum {
-    LISTENERS_MAX = 64, REQUEST_MAX_BYTES = 8192, ANSWER_MAX_BYTES = 2048, SLOW_MAX_MS = 60000, SLICE_MS = 10,
-    RESTART_MS = 100, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2
-};
+enum { LISTENERS_MAX = 64, RESTART_MS = 100, DRAIN_MAX_S = 30, STOP_MAX_S = 1, EXIT_USAGE = 2 };
 
 struct connection {
     struct herd_event event; /* within, so that a connection is one allocation */
     LIST_ENTRY(connection) link;
-    bool closing;
-    size_t in_bytes, out_begin, out_bytes;
-    char in[REQUEST_MAX_BYTES + 1], out[ANSWER_MAX_BYTES];
+    struct exchange exchange;
 };
 
 static struct thread {
@@ -43,7 +29,6 @@ static struct thread {
     LIST_HEAD(, connection) connections;
 } threads[HERD_MAX_WORKERS]; /* by slot; a process uses those of its own workers */
 static uint32_t thread_count = 2, process_count = 1; /* threads of each process */
-static struct herd *herd;
 static const char *const modes[] = { "auto", "exclusive", "mutex", "reuseport", "handoff", "shared", NULL };
 static const char *const balances[] = { "default", "spread", "pack", NULL };
 
@@ -51,74 +36,6 @@ static void die(int code, const char *what, const char *why)
 {
     fprintf(stderr, "threads: %s: %s\n", what, why);
     exit(code);
-}
-
-/* ---- answers ---- */
-
-/* A handler that blocks, as handlers do: this thread serves nobody meanwhile. False: the worker was stopped. */
-static bool block(struct herd_worker *worker, int ms)
-{
-    for (; ms > 0 && herd_worker_state(worker) != HERD_WORKER_STOPPED; ms -= SLICE_MS)
-        nanosleep(&(struct timespec){ 0, (ms < SLICE_MS ? ms : SLICE_MS) * 1000000L }, NULL);
-    return ms <= 0;
-}
-
-static const char *counters(char *text, size_t bytes)
-{
-    struct herd_stats all = { .size = sizeof all };
-    herd_stats_total(herd, &all);
-    snprintf(text, bytes, "workers %" PRIu32 "\nconnections_open %" PRIu64 "\naccepted %" PRIu64 "\nclosed %" PRIu64
-             "\nwakeups %" PRIu64 "\nwasted_wakeups %" PRIu64 "\naccept_eagain %" PRIu64 "\nhandovers %" PRIu64
-             "\nreorders %" PRIu64 "\nguard_ticks %" PRIu64 "\nblind_accepts %" PRIu64 "\nthefts %" PRIu64
-             "\nreaps %" PRIu64 "\n",
-             all.workers, all.connections_open, all.accepted, all.closed, all.wakeups, all.wasted_wakeups,
-             all.accept_eagain, all.handovers, all.reorders, all.guard_ticks, all.blind_accepts, all.thefts,
-             all.reaps);
-    return text;
-}
-
-/* Answers the next complete request; false: more of it has to come. A bad one ends the connection. */
-static bool answer_next(struct herd_worker *worker, struct connection *connection)
-{
-    char method[8], target[1024], text[ANSWER_MAX_BYTES / 2];
-    const char *status = "200 OK", *body = "hello\n";
-    int minor, ms;
-    bool head_only = false;
-    char *end = memmem(connection->in, connection->in_bytes, "\r\n\r\n", 4);
-    if (end == NULL && connection->in_bytes < REQUEST_MAX_BYTES)
-        return false;
-    connection->closing = true;
-    if (end != NULL)
-        end[2] = '\0';
-    if (end == NULL) {
-        status = "431 Request Header Fields Too Large", body = "too large\n";
-    } else if (sscanf(connection->in, "%7[A-Z] %1023[!-~] HTTP/1.%1d", method, target, &minor) != 3
-               || strlen(connection->in) != (size_t)(end + 2 - connection->in)) {
-        status = "400 Bad Request", body = "bad request\n";
-    } else if (!(head_only = strcmp(method, "HEAD") == 0) && strcmp(method, "GET") != 0) {
-        status = "405 Method Not Allowed\r\nAllow: GET, HEAD", body = "GET or HEAD\n"; /* others may have a body */
-    } else {
-        const char *wish = strcasestr(connection->in, "\r\nConnection: ");
-        if (sscanf(target, "/slow?ms=%d", &ms) == 1) {
-            body = "slow\n";
-            if (!block(worker, ms < SLOW_MAX_MS ? ms : SLOW_MAX_MS))
-                return true; /* and is closed without an answer */
-        } else if (strcmp(target, "/counters") == 0)
-            body = counters(text, sizeof text);
-        else if (strcmp(target, "/") != 0)
-            status = "404 Not Found", body = "not found\n";
-        connection->closing = herd_worker_state(worker) != HERD_WORKER_RUNNING
-            || (minor == 0 ? wish == NULL || strncasecmp(wish + 14, "keep-alive", 10) != 0
-                           : wish != NULL && strncasecmp(wish + 14, "close", 5) == 0);
-        connection->in_bytes -= (size_t)(end + 4 - connection->in);
-        memmove(connection->in, end + 4, connection->in_bytes);
-    }
-    connection->out_begin = 0;
-    connection->out_bytes = (size_t)snprintf(connection->out, sizeof connection->out,
-        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain\r\nContent-Length: %zu\r\n"
-        "Connection: %s\r\n\r\n%s", status, herd_worker_slot(worker), (int)getpid(), strlen(body),
-        connection->closing ? "close" : "keep-alive", head_only ? "" : body); /* shorter than ANSWER_MAX_BYTES */
-    return true;
 }
 
 /* ---- connections ---- */
@@ -130,39 +47,16 @@ static void close_connection(struct herd_worker *worker, struct connection *conn
     close(fd);
     herd_conn_closed(worker);
     LIST_REMOVE(connection, link);
+    end_exchange(&connection->exchange);
     free(connection);
-}
-
-/* Sends what there is: 1: all is sent; 0: the peer has to read first; -1: it is gone. */
-static int flush_out(struct connection *connection)
-{
-    while (connection->out_begin < connection->out_bytes) {
-        const char *rest = connection->out + connection->out_begin;
-        ssize_t sent = send(connection->event.fd, rest, connection->out_bytes - connection->out_begin, MSG_NOSIGNAL);
-        if (sent < 0 && errno != EINTR)
-            return errno == EAGAIN ? 0 : -1;
-        connection->out_begin += sent > 0 ? (size_t)sent : 0;
-    }
-    return 1;
 }
 
 static void on_ready(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
 {
     struct connection *connection = event->data;
-    if (ready & HERD_READ) { /* once a turn, so that a peer that never stops sending holds up nobody else */
-        char *to = connection->in + connection->in_bytes;
-        ssize_t got = recv(event->fd, to, REQUEST_MAX_BYTES - connection->in_bytes, 0);
-        if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-            close_connection(worker, connection);
-            return;
-        }
-        connection->in_bytes += got > 0 ? (size_t)got : 0;
-    }
-    int flushed;
-    while ((flushed = flush_out(connection)) == 1 && !connection->closing && answer_next(worker, connection)) { }
-    const uint32_t interest = flushed == 1 ? HERD_READ : HERD_WRITE;
-    if (flushed < 0 || (flushed == 1 && connection->closing)
-        || (event->interest != interest && herd_event_mod(worker, event, interest) < 0))
+    const enum next next = serve(&connection->exchange, event->fd, (ready & HERD_READ) != 0);
+    const uint32_t interest = next == NEXT_WRITE ? HERD_WRITE : HERD_READ;
+    if (next == NEXT_CLOSE || (event->interest != interest && herd_event_mod(worker, event, interest) < 0))
         close_connection(worker, connection);
 }
 
@@ -171,9 +65,9 @@ static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr 
     struct connection *connection = malloc(sizeof *connection);
     (void)peer, (void)peer_length, (void)data;
     if (connection != NULL) {
-        memset(connection, 0, offsetof(struct connection, in)); /* the buffers can stay as they are */
         herd_event_init(&connection->event, on_ready, connection);
         if (herd_event_add(worker, &connection->event, fd, HERD_READ) == 0) {
+            begin_exchange(&connection->exchange, worker);
             LIST_INSERT_HEAD(&threads[herd_worker_slot(worker)].connections, connection, link);
             return;
         }
@@ -193,7 +87,7 @@ static void *run_thread(void *data)
     while ((state = herd_worker_state(thread->worker)) < HERD_WORKER_DRAINED && result > HERD_EFORKED) {
         if (state == HERD_WORKER_DRAINING)
             LIST_FOREACH(at, &thread->connections, link) /* idle ones: what has arrived is answered, then they end */
-                if (at->out_bytes > 0 && at->in_bytes == 0)
+                if (at->exchange.answered && at->exchange.in_bytes == 0)
                     shutdown(at->event.fd, SHUT_RD);
         result = herd_run_once(thread->worker, -1); /* an errno: a listener failed, and the log has it */
     }
@@ -302,7 +196,7 @@ static uint32_t number_of(const char *text, uint32_t most)
 }
 
 static const char help[] =
-    "threads [options]               serves GET /, /slow?ms=N (blocks its thread) and /counters\n\n"
+    "threads [options]               serves GET /, /slow?ms=N (blocks its thread), /counters and /metrics\n\n"
     "  --listen ADDR                 127.0.0.1:8080 (default), [::1]:8080 or unix:/path; repeatable\n"
     "  --workers N                   threads of a process (2)\n"
     "  --processes N                 processes (1); at most 1024 threads in all\n"

@@ -41,10 +41,10 @@ hello_prefork | threads | host_*)
     get / -H "X: $(printf '%09000d' 0)" -o /dev/null || fail 'a long request'
     get '/slow?ms=50' -o /dev/null || fail slow
     get /counters -o /dev/null || fail counters
+    get /metrics -o /dev/null || fail metrics
     ;;
 esac
 if test "$program" = hello_prefork; then
-    get /metrics -o /dev/null || fail metrics
     for driven in short rate hold; do
         "$examples/load" --mode "$driven" --count 20 --timeout-ms 600000 --counters --server-pid "$server" "$address" \
             >"$tmp/report" || fail "load: $(cat "$tmp/report")"

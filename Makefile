@@ -231,15 +231,13 @@ fuzz-build: ## build the fuzz targets
 	cd fuzz && RUSTC_BOOTSTRAP=1 RUSTFLAGS='$(FUZZ_FLAGS)' $(CARGO) build --release --locked --bins \
 		--target $(FUZZ_HOST) --target-dir $(FUZZ_DIR)/target
 
-fuzz: fuzz-build ## run each fuzz target for FUZZ_SECONDS (FUZZ_TARGETS=name: one of them)
-	@for target in $(FUZZ_TARGETS); do \
-		echo "fuzz: $$target"; mkdir -p $(FUZZ_DIR)/corpus/$$target $(FUZZ_DIR)/found; \
-		$(FUZZ_DIR)/target/$(FUZZ_HOST)/release/$$target -max_total_time=$(FUZZ_SECONDS) -timeout=20 \
-			-max_len=1024 -artifact_prefix=$(FUZZ_DIR)/found/$$target- $(FUZZ_DIR)/corpus/$$target \
-			>$(FUZZ_DIR)/$$target.log 2>&1 \
-			|| { tail -n 60 $(FUZZ_DIR)/$$target.log; exit 1; }; \
-		tail -n 1 $(FUZZ_DIR)/$$target.log; \
-	done
+fuzz: $(addprefix fuzz-run-,$(FUZZ_TARGETS)) ## run each fuzz target for FUZZ_SECONDS (FUZZ_TARGETS=name: one of them)
+fuzz-run-%: fuzz-build
+	@mkdir -p $(FUZZ_DIR)/corpus/$* $(FUZZ_DIR)/found; \
+	$(FUZZ_DIR)/target/$(FUZZ_HOST)/release/$* -max_total_time=$(FUZZ_SECONDS) -timeout=20 -max_len=1024 \
+		-artifact_prefix=$(FUZZ_DIR)/found/$*- $(FUZZ_DIR)/corpus/$* >$(FUZZ_DIR)/$*.log 2>&1 \
+		|| { echo 'fuzz: $*'; tail -n 60 $(FUZZ_DIR)/$*.log; exit 1; }; \
+	echo "fuzz: $*: $$(tail -n 1 $(FUZZ_DIR)/$*.log)"
 
 check-slow: ## run all tests, the long ones at full length, and again under every checker
 	HERD_TEST_SLOW=1 $(MAKE) test

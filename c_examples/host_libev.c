@@ -105,7 +105,7 @@ static void on_before_wait(EV_P_ struct ev_prepare *watcher, int ready)
 
 static void on_after_wait(EV_P_ struct ev_check *watcher, int ready)
 {
-    (void)watcher, (void)ready;
+    (void)loop, (void)watcher, (void)ready;
     const int result = herd_check(worker); /* accepts, gives the right up, calls on_accept */
     if (result <= HERD_EFORKED)
         end_loop(result); /* an errno would be a listener's, which the log has and others go on without */

@@ -3,4 +3,4 @@
 set -eu
 test "${HERD_TEST_SLOW:-}" = 1 || { echo "only in make check-slow"; exit 77; }
 cd "${HERD_ROOT:-$(dirname "$0")/../..}"
-make fuzz FUZZ_SECONDS=60
+make -j"$(nproc)" fuzz FUZZ_SECONDS=60

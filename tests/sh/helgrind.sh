@@ -19,11 +19,13 @@ mkdir -p "$out/lib"
 cp "$out/target/debug/libherd.so" "$out/lib/libherd.so.0"
 export LD_LIBRARY_PATH="$out/lib"
 
-for tool in helgrind drd; do
-    for name in right_claim_in_threads threads_drain_one threads_blocked_handler threads_mixed_killed \
-        case_stop_any_time hpp_callbacks; do
-        checked_program "$name" valgrind -q --vgdb=no --tool=$tool --error-exitcode=9 --log-file="$reports.%p" \
-            --suppressions=tests/sh/lib/atomics.supp "$build/tests/$name"
-    done
-done
+check() {
+    checked_program "${1#* }" valgrind -q --vgdb=no "--tool=${1% *}" --error-exitcode=9 --log-file=%q{HERD_REPORTS}.%p \
+        --suppressions=tests/sh/lib/atomics.supp "$build/tests/${1#* }"
+}
+for name in right_claim_in_threads threads_drain_one threads_blocked_handler threads_mixed_killed \
+    case_stop_any_time hpp_callbacks; do
+    echo "helgrind $name"
+    echo "drd $name"
+done | each_of check
 finish

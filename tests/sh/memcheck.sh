@@ -7,7 +7,7 @@ HERD_TEST_SCALE=20
 export HERD_TEST_SCALE
 export LD_LIBRARY_PATH="$build/stage/usr/lib"
 memcheck="valgrind -q --vgdb=no --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite,possible \
---suppressions=$root/tests/sh/lib/memcheck.supp --log-file=$reports.%p"
+--suppressions=$root/tests/sh/lib/memcheck.supp --log-file=%q{HERD_REPORTS}.%p"
 
 left_out='
 case_long_run_flat       its memory is what grows: what is freed is kept for a while, to be found in use
@@ -20,9 +20,10 @@ hpp_callbacks            has an operator new of its own, which valgrind replaces
 handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
 '
-for name in $(programs "$left_out"); do
-    checked_program "$name" $memcheck "$build/tests/$name"
-done
+check() {
+    checked_program "$1" $memcheck "$build/tests/$1"
+}
+programs "$left_out" | each_of check
 
 # The examples, under their own names.
 rm -rf "$out/examples"
@@ -32,5 +33,5 @@ for example in "$build"/examples/*; do
     printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$memcheck" "$example" >"$wrapper"
     chmod +x "$wrapper"
 done
-checked_examples "$out/examples"
+servers | each_of checked_server
 finish

@@ -7,8 +7,6 @@ HERD_TEST_SCALE=4
 export HERD_TEST_SCALE HERD_BUILD="$out" # for the programs that look for the examples, or what they preload
 mkdir -p "$out/tests"
 ln -sf "$build"/tests/*.so "$out/tests/"
-export ASAN_OPTIONS="exitcode=66:detect_stack_use_after_return=1:log_path=$reports"
-export UBSAN_OPTIONS="print_stacktrace=1:log_path=$reports"
 flags='-g -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined'
 flags="$flags -Wall -Wextra -pthread -Iinclude"
 libraries="-pthread $(cat "$build/native-static-libs")"
@@ -48,10 +46,16 @@ fault_steps              the same
 fault_traffic            only calls from libherd.so are made to fail, and here the program has the library in it
 misuse_contained         a library with assertions ends a process whose host has closed its descriptors
 '
-for name in $(programs "$left_out"); do
-    compile "$(ls tests/c/"$name".c*)" "$out/tests/$name" || exit 1
-    checked_program "$name" "$out/tests/$name"
-done
+# The reports are those of one share of the programs.
+watched() {
+    export ASAN_OPTIONS="exitcode=66:detect_stack_use_after_return=1:log_path=$HERD_REPORTS"
+    export UBSAN_OPTIONS="print_stacktrace=1:log_path=$HERD_REPORTS"
+    "$@"
+}
+check() {
+    compile "$(ls tests/c/"$1".c*)" "$out/tests/$1" && watched checked_program "$1" "$out/tests/$1"
+}
+programs "$left_out" | each_of check
 
 for source in c_examples/*.c c_examples/*.cpp; do
     name=$(basename "${source%.*}")
@@ -64,5 +68,6 @@ for source in c_examples/*.c c_examples/*.cpp; do
     test ! -x "$build/examples/$name" || compile "$source" "$out/examples/$name" $more || exit 1
 done
 compile "$(echo c_examples/load/*.c)" "$out/examples/load" || exit 1
-checked_examples "$out/examples"
+check_server() { watched checked_server "$1"; }
+servers | each_of check_server
 finish

@@ -1,21 +1,19 @@
 # Sourced by the scripts that run the test programs and the examples under a checker, in `make check-slow`
-# only: it finds the programs, runs them one after the other, and fails on whatever was reported.
+# only: it finds the programs, runs as many at a time as there are cores, and fails on whatever was reported.
 #
-# A checker writes what it finds to files of its own, one for each process ($reports.PID), since many workers
+# A checker writes what it finds to files of its own, one for each process ($HERD_REPORTS.PID), since many workers
 # are killed by their test or end by _exit, and their exit codes tell nobody.
 set -u
 root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${HERD_BUILD:-$root/build}
 export HERD_BUILD="$build"
 out=$build/$(basename "$0" .sh)
-reports=$out/report
-failed=
-
 pattern=${1:-} # a script started by hand takes a part of the programs' names
 
 test "${HERD_TEST_SLOW:-}" = 1 || { echo 'only in make check-slow'; exit 77; }
 unset HERD_TEST_SLOW # a checker makes them long enough
 mkdir -p "$out"
+rm -rf "$out"/share.*
 cd "$root" || exit 1
 
 # need COMMAND...: skips the whole script if one is missing.
@@ -52,21 +50,40 @@ seconds_for() {
     echo $((${limit:-60} * HERD_TEST_SCALE))
 }
 
+# each_of COMMAND: calls it with each line of the input, in as many shells as there are cores; each has a directory
+# ($mine) and reports of its own. What fails is in $mine/failed.
+each_of() {
+    lines=$(cat) cores=$(nproc)
+    test -n "$lines" || return 0
+    for share in $(seq "$cores"); do
+        mine=$out/share.$share
+        mkdir -p "$mine"
+        printf '%s\n' "$lines" | awk -v share="$share" -v cores="$cores" 'NR % cores + 1 == share' | (
+            export HERD_REPORTS="$mine/report"
+            while read -r line; do
+                "$1" "$line" </dev/null || echo "$line" >>"$mine/failed"
+            done
+        ) >"$mine/said" 2>&1 &
+    done
+    wait
+    cat "$out"/share.*/said
+}
+
 # checked NAME COMMAND...: it has to pass or to skip, and nothing may be reported.
 checked() {
     checked_name=$1
     shift
-    rm -f "$reports".*
-    "$@" >"$out/log" 2>&1
+    rm -f "$HERD_REPORTS".*
+    "$@" >"$mine/log" 2>&1
     checked_code=$?
-    found=$(find "$out" -name 'report.*' -size +0)
+    found=$(find "$mine" -name 'report.*' -size +0)
     if test -z "$found" && { test "$checked_code" = 0 || test "$checked_code" = 77; }; then
         echo "ok   $checked_name"
         return
     fi
-    failed="$failed $checked_name"
     echo "FAIL $checked_name: exit code $checked_code"
-    { tail -n 40 "$out/log"; test -z "$found" || head -n 100 $found; } | sed 's/^/     | /'
+    { tail -n 40 "$mine/log"; test -z "$found" || head -n 100 $found; } | sed 's/^/     | /'
+    return 1
 }
 
 # checked_program NAME COMMAND...: a test program, within its time, and with what it would preload: it would
@@ -80,18 +97,21 @@ checked_program() {
     checked "$program_name" timeout -k 5 "$(seconds_for "$program_name")" "$@"
 }
 
-# checked_examples DIRECTORY: the programs there (examples, or what starts them under the checker), each as
-# a server under a little load.
-checked_examples() {
+# The examples that are servers, and how they are started.
+servers() {
     for shape in 'hello_prefork mutex' 'hello_prefork exclusive' 'hello_prefork reuseport' 'hello_prefork handoff' \
         'hello_prefork mutex --threads' 'threads exclusive' 'threads mutex' 'host_epoll exclusive' 'host_epoll handoff' \
         'host_libuv exclusive' 'host_libev mutex' 'host_libevent mutex' nginx_cycle hello; do
-        printf '%s\n' "$shape" | grep -q -- "$pattern" || continue
-        test ! -x "$1/${shape%% *}" || checked "$shape" sh tests/sh/lib/little_load.sh "$1" $shape
-    done
+        test ! -x "$build/examples/${shape%% *}" || echo "$shape"
+    done | grep -- "$pattern"
+}
+
+# checked_server SHAPE: one of them, from $out/examples, under a little load.
+checked_server() {
+    checked "$1" sh tests/sh/lib/little_load.sh "$out/examples" $1
 }
 
 finish() {
-    test -z "$failed" || { echo "failed:$failed"; exit 1; }
-    exit 0
+    cat "$out"/share.*/failed 2>/dev/null || exit 0
+    exit 1
 }

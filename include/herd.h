@@ -444,7 +444,10 @@ struct herd_accepted {
 };
 
 /**
- * Receives the library's messages: one line of text without a newline, valid during the call.
+ * Receives the library's messages: one line of text without a newline, valid during the call. Of what
+ * can happen in every turn or with every connection, such as that a worker is out of descriptors, each
+ * process tells once a second at most, of each kind apart; a line that ends in `(12 more since the last)`
+ * counts those that were left out.
  * Called in the thread whose call caused the message; never from `herd_stop` or `herd_drain`.
  * It must not call the library, and must not throw or longjmp.
  */

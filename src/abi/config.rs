@@ -61,7 +61,10 @@ pub const HERD_LOG_WARNING: c_int = 2;
 /// Rare and good to know, such as the mode in force.
 pub const HERD_LOG_INFO: c_int = 3;
 
-/// Receives the library's messages: one line of text without a newline, valid during the call.
+/// Receives the library's messages: one line of text without a newline, valid during the call. Of what
+/// can happen in every turn or with every connection, such as that a worker is out of descriptors, each
+/// process tells once a second at most, of each kind apart; a line that ends in `(12 more since the last)`
+/// counts those that were left out.
 /// Called in the thread whose call caused the message; never from `herd_stop` or `herd_drain`.
 /// It must not call the library, and must not throw or longjmp.
 pub type herd_log_fn =

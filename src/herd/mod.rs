@@ -11,7 +11,7 @@ use crate::accept::balance::Balance;
 use crate::accept::guard::Guard;
 use crate::accept::listener::Acceptance;
 use crate::accept::listener_table::ListenerTable;
-use crate::log::Log;
+use crate::log::{Log, Recurring, Task};
 use crate::mode::Mode;
 use crate::reactor::RemoteQueue;
 use crate::settings::Settings;
@@ -163,7 +163,8 @@ impl Herd {
     /// Has the guard wake an idle worker within handover_delay. If that fails, the next regular tick does.
     pub fn pull_guard_in(&self) {
         if let Err(error) = self.guard.pull_in_if_later(&self.region.guard, now_us()) {
-            self.log.warning(format_args!("pull the guard in: {error}"));
+            let task = Task::PullGuardIn;
+            self.log.recurring(Recurring::Failure(task), format_args!("{task}: {error}"));
         }
     }
 

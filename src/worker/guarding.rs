@@ -8,6 +8,7 @@ use crate::accept::gate::Gate;
 use crate::accept::protocol::{self, Condition};
 use crate::accept::suspicion::Verdict;
 use crate::herd::Herd;
+use crate::log::{Recurring, Task};
 use crate::reactor::Source;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;
@@ -52,7 +53,7 @@ impl Worker {
         match guard.pull_in(&region.guard, now_us, delay_us) {
             Ok(pulled_in) => self.conduct.change(|own| own.guard_pulled_in = Some(pulled_in)),
             Err(error) => {
-                self.note_failure("pull the guard in", error);
+                self.note_failure(Task::PullGuardIn, error);
                 self.wake_least_idle();
             }
         }
@@ -71,7 +72,7 @@ impl Worker {
             && !self.pace.is_fast()
             && let Err(error) = guard.push_back(&region.guard, pulled_in, now_us())
         {
-            self.note_failure("push the guard back", error);
+            self.note_failure(Task::PushGuardBack, error);
         }
     }
 
@@ -106,7 +107,7 @@ impl Worker {
     /// wait does no harm.
     fn connection_waits(&self) -> bool {
         self.arming.connection_waits().unwrap_or_else(|error| {
-            self.note_failure("look whether a connection waits", error);
+            self.note_failure(Task::SeeWhoWaits, error);
             true
         })
     }
@@ -134,11 +135,14 @@ impl Worker {
                 if taken {
                     count(&self.counters().thefts, 1);
                     probes::theft(self.slot, word.holder().unwrap_or_default());
-                    self.herd.log.warning(format_args!(
-                        "slot {} takes the accept right from slot {}, which makes no progress",
-                        self.slot,
-                        word.holder().unwrap_or_default()
-                    ));
+                    self.herd.log.recurring(
+                        Recurring::Theft,
+                        format_args!(
+                            "slot {} takes the accept right from slot {}, which makes no progress",
+                            self.slot,
+                            word.holder().unwrap_or_default()
+                        ),
+                    );
                 }
                 taken
             }

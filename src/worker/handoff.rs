@@ -7,6 +7,7 @@ use crate::accept::handoff::{WINDOW, label};
 use crate::accept::listener::{Acceptance, Delivery};
 use crate::herd::Herd;
 use crate::herd::handoff::is_for_later;
+use crate::log::Task;
 use crate::reactor::Queue;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;
@@ -156,7 +157,7 @@ impl Worker {
             given = given.and(self.give_pending());
         }
         if let Err(error) = given {
-            self.back_off("pass connections on", error);
+            self.back_off(Task::PassOn, error);
         }
         if passing.pending_count() > 0 {
             count(&self.counters().handoff_deferred, 1);

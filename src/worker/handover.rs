@@ -4,6 +4,7 @@ use super::Worker;
 use crate::accept::balance::{Balance, Cost};
 use crate::accept::neighbours::ask;
 use crate::herd::Herd;
+use crate::log::Task;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;
 use crate::sys::probes;
@@ -68,7 +69,7 @@ impl Worker {
             if self.arming.takes_yield(place) {
                 match self.arming.move_to_end(&self.reactor, place) {
                     Ok(()) => count(&self.counters().reorders, 1),
-                    Err(error) => self.rest_a_while("watch the listeners", error),
+                    Err(error) => self.rest_a_while(Task::WatchListeners, error),
                 }
             }
         }

@@ -23,6 +23,7 @@ use crate::accept::gate::Gate;
 use crate::accept::neighbours::{Lookout, Neighbours};
 use crate::accept::pace::Pace;
 use crate::herd::{Herd, Remote};
+use crate::log::{Recurring, Task};
 use crate::reactor::remote::Posted;
 use crate::reactor::{Reactor, Source};
 use crate::shm::Part;
@@ -236,8 +237,11 @@ impl Worker {
     }
 
     /// What failed is not the host's affair: the loop goes on without, or tries again in its time.
-    fn note_failure(&self, what: &str, error: Error) {
-        self.herd.log.warning(format_args!("slot {}: {what}: {error}", self.slot));
+    fn note_failure(&self, task: Task, error: Error) {
+        self.herd.log.recurring(
+            Recurring::Failure(task),
+            format_args!("slot {}: {task}: {error}", self.slot),
+        );
     }
 
     /// Asks the worker to stop or to drain. Any thread, and signal handlers.

@@ -6,6 +6,7 @@ use crate::accept::acceptor::Accepted;
 use crate::accept::handoff::{self, End, Origin, WINDOW, Wanted};
 use crate::accept::neighbours::ask;
 use crate::herd::Herd;
+use crate::log::{Recurring, Task};
 use crate::reactor::Source;
 use crate::shm::slot::{State, count};
 use crate::sys::clock::now_us;
@@ -70,8 +71,8 @@ impl Worker {
             Ok(End::Empty | End::Enough | End::Named) => {}
             Ok(End::Full | End::Foreign) => self.pause_queue(settings.accept_delay_us),
             Ok(End::Taken) => self.pause_queue(settings.handover_delay_us),
-            Ok(End::Truncated) => self.rest_a_while("receive", Error::errno(libc::EMFILE)),
-            Err(error) => self.rest_a_while("receive", error),
+            Ok(End::Truncated) => self.rest_a_while(Task::Receive, Error::errno(libc::EMFILE)),
+            Err(error) => self.rest_a_while(Task::Receive, error),
         }
     }
 
@@ -106,7 +107,7 @@ impl Worker {
         }
         if end == Ok(End::Foreign) {
             // Also what a queue that was shut down answers, again and again.
-            self.herd.log.error(format_args!(
+            self.herd.log.recurring(Recurring::MessageDropped, format_args!(
                 "slot {}: a message for slot {queue_of} dropped that no worker of the herd sends",
                 self.slot
             ));
@@ -121,10 +122,15 @@ impl Worker {
         };
         match acceptance {
             Some(acceptance) => self.keep(Accepted { connection, origin, place: 0, acceptance }),
-            None => self.herd.log.error(format_args!(
-                "slot {}: a connection closed whose listener is not known here",
-                self.slot
-            )),
+            None => {
+                let slot = self.slot;
+                self.herd.log.recurring(
+                    Recurring::ConnectionDropped,
+                    format_args!(
+                        "slot {slot}: a connection closed whose listener is not known here"
+                    ),
+                );
+            }
         }
     }
 
@@ -193,10 +199,13 @@ impl Worker {
         if got > 0 && !is_abandoned {
             // It may be stopped in its wait: when it goes on, it finds that it is back.
             self.herd.bells[usize::from(number)].ring();
-            self.herd.log.info(format_args!(
-                "slot {}: takes {got} connections that slot {number} has not taken",
-                self.slot
-            ));
+            self.herd.log.recurring(
+                Recurring::Rescue,
+                format_args!(
+                    "slot {}: takes {got} connections that slot {number} has not taken",
+                    self.slot
+                ),
+            );
         }
         match end {
             Ok(End::Empty) if got == 0 && now_us - reserved_us >= delay_us => {
@@ -216,7 +225,7 @@ impl Worker {
     }
 
     fn leave_queue_to_others(&self, number: u16, error: Error) {
-        self.rest_a_while("receive", error);
+        self.rest_a_while(Task::Receive, error);
         self.herd.ask_to_look(number);
     }
 

@@ -7,6 +7,7 @@ use super::hosted::Waits;
 use crate::accept::balance::{self, Stance, Standing};
 use crate::accept::gate::Gate;
 use crate::accept::listener::Delivery;
+use crate::log::{Recurring, Task};
 use crate::shm::slot::{State, count};
 use crate::sys::clock::{US_PER_MS, now_us};
 use crate::sys::{Error, Result, probes};
@@ -99,7 +100,7 @@ impl Worker {
             return Ok(false);
         }
         if let Err(error) = self.watch_guard().and_then(|()| self.watch_queue()) {
-            self.rest_a_while("watch the listeners", error);
+            self.rest_a_while(Task::WatchListeners, error);
             return Ok(false);
         }
         if !self.conduct.get().willing {
@@ -134,7 +135,7 @@ impl Worker {
         let watched = self.arm().and_then(|()| self.make_way());
         let watched = watched.and_then(|()| if is_free { self.find_stranded() } else { Ok(()) });
         if let Err(error) = watched {
-            self.rest_a_while("watch the listeners", error);
+            self.rest_a_while(Task::WatchListeners, error);
             return Ok(false);
         }
         if !self.has_more_to_see_to() {
@@ -152,19 +153,21 @@ impl Worker {
     /// A call that the library makes for itself failed: epoll_ctl(2), for one, can run out of memory or of
     /// watches. That must not stop the loop: the worker goes on with what it has, and others accept for a
     /// while.
-    pub(super) fn rest_a_while(&self, what: &str, error: Error) {
-        self.back_off(what, error);
+    pub(super) fn rest_a_while(&self, task: Task, error: Error) {
+        self.back_off(task, error);
         self.step_back(Stance::Refuse);
     }
 
     /// Leaves accepting to others for accept_delay.
-    pub(super) fn back_off(&self, what: &str, error: Error) {
+    pub(super) fn back_off(&self, task: Task, error: Error) {
         let delay_us = self.herd.settings.accept_delay_us;
         self.conduct.change(|own| own.back_off_until_us = Some(now_us() + delay_us));
         self.count_back_off(error);
         let (slot, ms) = (self.slot, delay_us / US_PER_MS);
-        let log = &self.herd.log;
-        log.warning(format_args!("slot {slot}: {what}: {error}: others accept for {ms} ms"));
+        self.herd.log.recurring(
+            Recurring::Failure(task),
+            format_args!("slot {slot}: {task}: {error}: others accept for {ms} ms"),
+        );
     }
 
     fn acquire(&self, gate: &Gate) -> bool {

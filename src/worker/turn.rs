@@ -11,6 +11,7 @@ use crate::accept::handoff::Origin;
 use crate::accept::listener::{self, Delivery};
 use crate::accept::protocol::{self, BeforeWait};
 use crate::herd::Herd;
+use crate::log::{Recurring, Task};
 use crate::reactor::{Queue, Source};
 use crate::shm::slot::{State, count};
 use crate::sys::clock::timeout_until_ms;
@@ -152,7 +153,7 @@ impl Worker {
         })?;
         if arrived.misposted > 0 {
             let (slot, count) = (self.slot, arrived.misposted);
-            self.herd.log.error(format_args!(
+            self.herd.log.recurring(Recurring::EventsDropped, format_args!(
                 "slot {slot}: {count} events dropped that were posted here and in use at another worker"
             ));
         }
@@ -167,7 +168,7 @@ impl Worker {
         if listeners_ready
             && let Err(error) = self.arming.find_ready(|number| self.acceptor.set_ready(number))
         {
-            self.rest_a_while("find the listeners that are ready", error);
+            self.rest_a_while(Task::FindReadyListeners, error);
         }
         let listeners = self.acceptor.ready_count();
         self.note_wake_up(Causes {
@@ -255,14 +256,14 @@ impl Worker {
             Ok(false) => return,
             Ok(true) => {}
             // The tick is still there, and would end every wait at once.
-            Err(error) => return self.rest_a_while("take a tick of the guard", error),
+            Err(error) => return self.rest_a_while(Task::TakeTick, error),
         }
         count(&self.counters().guard_ticks, 1);
         self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
         if guard.should_look_for_dead(&region.guard, now_us) {
             self.herd.free_readers_of_nobody();
             let looked = self.herd.free_dead_slots().and(self.herd.raise_counts());
-            looked.unwrap_or_else(|error| self.note_failure("look for the dead", error));
+            looked.unwrap_or_else(|error| self.note_failure(Task::LookForDead, error));
             if let Some(steering) = &self.herd.steering {
                 steering.forget_lost(now_us);
             }
@@ -323,7 +324,7 @@ impl Worker {
             }
             Err(NoConnection::Empty) => Ok(None),
             Err(NoConnection::BackOff(error)) => {
-                self.back_off("accept", error);
+                self.back_off(Task::Accept, error);
                 Ok(None)
             }
             Err(NoConnection::Fatal { place, error }) => {

@@ -1,5 +1,6 @@
 /* The log callback gets as a warning what an operator must know: a dead worker that was found, the right
- * taken from a worker that stands still, a back-off and its error; and each is counted. */
+ * taken from a worker that stands still, a back-off and its error; and all are counted, also those of which
+ * no line tells (observe_log_seldom). */
 #include "serve.h"
 
 enum { workers = 3 };
@@ -54,7 +55,7 @@ int main(void)
     close(client);
     kill(serve.pids[holder], SIGCONT);
     CHECK(SHARED_GET(seen->thefts) > 0);
-    WAIT_UNTIL(SHARED_GET(seen->thefts) == serve_total().thefts, 5000); /* one may be in the middle of it */
+    CHECK(SHARED_GET(seen->thefts) <= serve_total().thefts);
 
     /* No descriptor is left for a connection, anywhere. */
     limit_descriptors(3);
@@ -65,7 +66,7 @@ int main(void)
     close(client);
     serve_settle();
     struct herd_stats total = serve_total();
-    CHECK_EQ(SHARED_GET(seen->backoffs), total.backoffs);
+    CHECK(SHARED_GET(seen->backoffs) <= total.backoffs);
     CHECK_EQ(total.backoffs_emfile, total.backoffs);
 
     CHECK_EQ(SHARED_GET(seen->deaths), 0);

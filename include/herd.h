@@ -199,7 +199,8 @@ struct herd_timer;
 #define HERD_EVERSION (-5011)
 
 /**
- * What is in the file of this name is not a herd's memory, or is damaged (`herd_open`).
+ * What is in the file of this name is not a herd's memory, or is damaged (`herd_open`); something has
+ * written to the shared memory of the herd (`herd_worker_create`).
  */
 #define HERD_EDAMAGED (-5012)
 
@@ -1691,7 +1692,8 @@ uint32_t herd_abi(void);
  * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of
  * `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
  * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
- * process was forked before they were changed; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
+ * process was forked before they were changed; HERD_EDAMAGED: in these modes, something has written
+ * to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
  * one); -ENOSPC: see epoll_ctl(2); other negated errno values of fcntl(2) and madvise(2), and in
  * HERD_MODE_REUSEPORT of listen(2). Thread: any; afterwards the worker belongs to one thread at a
  * time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.

@@ -33,7 +33,8 @@ pub const HERD_EHOSTLOOP: i32 = -5010;
 /// The herd's memory is laid out by another version of libherd than this one, so that it cannot be
 /// read (`herd_open`).
 pub const HERD_EVERSION: i32 = -5011;
-/// What is in the file of this name is not a herd's memory, or is damaged (`herd_open`).
+/// What is in the file of this name is not a herd's memory, or is damaged (`herd_open`); something has
+/// written to the shared memory of the herd (`herd_worker_create`).
 pub const HERD_EDAMAGED: i32 = -5012;
 /// The herd was opened with `herd_open`: only calls that read its figures are possible.
 pub const HERD_EOBSERVER: i32 = -5013;

@@ -85,13 +85,7 @@ fn herd(mode: u32, balance: u32) -> Arc<Herd> {
     Arc::new(Herd::new(Settings::new(&config, "fuzz", &log).unwrap(), log).unwrap())
 }
 
-pub fn drive(bytes: &[u8]) {
-    let mut bytes = bytes.iter();
-    let (mode, balance) = MODES[usize::from(*bytes.next().unwrap_or(&0)) % MODES.len()];
-    let herd = herd(mode, balance);
-    let name = format!("herd-fuzz-{}", std::process::id());
-    let is_inet = mode == HERD_MODE_REUSEPORT;
-    let text = if is_inet { "127.0.0.1:0".to_owned() } else { format!("unix:@{name}") };
+fn listen(herd: &Herd, address: &str) -> usize {
     let options = herd_listen_options {
         size: size_of::<herd_listen_options>() as u32,
         backlog: 16,
@@ -99,7 +93,17 @@ pub fn drive(bytes: &[u8]) {
         unix_mode: 0,
     };
     let acceptance = Acceptance::of_listener(None, HostPointer(ptr::null_mut()));
-    let listener = herd.listen(&text, &options, acceptance).unwrap();
+    herd.listen(address, &options, acceptance).unwrap()
+}
+
+pub fn drive(bytes: &[u8]) {
+    let mut bytes = bytes.iter();
+    let (mode, balance) = MODES[usize::from(*bytes.next().unwrap_or(&0)) % MODES.len()];
+    let herd = herd(mode, balance);
+    let name = format!("herd-fuzz-{}", std::process::id());
+    let is_inet = mode == HERD_MODE_REUSEPORT;
+    let text = if is_inet { "127.0.0.1:0".to_owned() } else { format!("unix:@{name}") };
+    let listener = listen(&herd, &text);
     let address = getsockname(herd.listener_fd(listener).unwrap()).unwrap();
     let mut world = World { herd, workers: [None, None], address, bytes };
     (0..WORKERS).for_each(|worker| world.make(worker));
@@ -315,5 +319,27 @@ mod tests {
         herd.free_slot(slot, claim);
         herd.free_readers_of_nobody();
         assert_eq!(line.reader(), 0);
+    }
+
+    #[test]
+    fn damage_is_not_taken_for_listeners_that_others_have_changed() {
+        let _alone = NO_OTHER_FORK.lock();
+        for (mode, shares_listeners) in
+            [(HERD_MODE_MUTEX, true), (HERD_MODE_HANDOFF, true), (HERD_MODE_EXCLUSIVE, false)]
+        {
+            let refused = |error| shares_listeners.then_some(error);
+            let herd = herd(mode, HERD_BALANCE_SPREAD);
+            let refusal = || herd.listeners().err();
+            listen(&herd, "127.0.0.1:0");
+            assert_eq!(refusal(), None);
+            herd.region.scribble(offset_of!(Header, listener_changes), &[7]);
+            assert_eq!(refusal(), refused(Error::DAMAGED));
+            // Who changes the listeners knows them all.
+            listen(&herd, "127.0.0.1:0");
+            assert_eq!(refusal(), None);
+            // By another process.
+            herd.region.listener_changes.count(0);
+            assert_eq!(refusal(), refused(Error::errno(libc::ESTALE)));
+        }
     }
 }

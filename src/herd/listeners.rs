@@ -58,7 +58,7 @@ impl Herd {
     }
 
     fn note_listener_change(&self) {
-        let changes = self.region.listener_changes.fetch_add(1, SeqCst).wrapping_add(1);
+        let changes = self.region.listener_changes.count(self.known_changes.load(SeqCst));
         self.known_changes.store(changes, SeqCst);
     }
 
@@ -77,13 +77,22 @@ impl Herd {
     /// The listeners as they are now, for a new worker. A child that was forked before they were
     /// changed does not know them all.
     pub fn listeners(&self) -> Result<ListenerSet> {
-        let knows_all =
-            self.known_changes.load(SeqCst) == self.region.listener_changes.load(SeqCst);
-        if self.shares_listeners() && !knows_all {
-            self.log.error(format_args!("worker: forked before the listeners were changed"));
-            return Err(Error::errno(libc::ESTALE));
+        if self.shares_listeners() {
+            self.check_knows_all().inspect_err(|&error| {
+                self.log.error(if error == Error::DAMAGED {
+                    format_args!("worker: something has written to the herd's shared memory")
+                } else {
+                    format_args!("worker: forked before the listeners were changed")
+                });
+            })?;
         }
         Ok(self.lock_listeners().snapshot())
+    }
+
+    fn check_knows_all(&self) -> Result<()> {
+        let changes = self.region.listener_changes.word().ok_or(Error::DAMAGED)?;
+        let knows_all = changes == self.known_changes.load(SeqCst);
+        if knows_all { Ok(()) } else { Err(Error::errno(libc::ESTALE)) }
     }
 
     fn lock_listeners(&self) -> MutexGuard<'_, ListenerTable> {

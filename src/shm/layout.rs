@@ -1,6 +1,7 @@
 //! What lies where in the region. Every written-often word has 128 bytes to itself: two lines,
 //! because the prefetcher of current processors fetches them in pairs.
 
+use super::changes::Changes;
 use super::identity::Identity;
 use super::lock::AcceptLock;
 use super::slot::Slot;
@@ -39,8 +40,8 @@ pub struct Header {
     pub lock: AcceptLock,
     pub guard: GuardLine,
     pub handoff: HandoffLine,
-    /// Number of changes of the herd's listeners, by whatever process.
-    pub listener_changes: AtomicU64,
+    /// Of the herd's listeners, by whatever process.
+    pub listener_changes: Changes,
     /// Times that a worker has armed its own members, of all workers.
     pub homecomings: AtomicU64,
 }

@@ -1,6 +1,7 @@
 //! The shared region: memory that all workers of a herd see. It knows layout and atomics, not what
 //! they are used for.
 
+mod changes;
 pub mod identity;
 pub mod layout;
 pub mod lock;

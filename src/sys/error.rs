@@ -81,7 +81,7 @@ pub fn describe(code: i32) -> &'static CStr {
         }
         abi::HERD_EHOSTLOOP => c"not the call for who waits: the host's loop or herd_run_once",
         abi::HERD_EVERSION => c"herd runs another version of libherd",
-        abi::HERD_EDAMAGED => c"file holds no herd, or is damaged",
+        abi::HERD_EDAMAGED => c"no herd is in the file, or its memory is damaged",
         abi::HERD_EOBSERVER => c"herd was opened to be looked at only",
         -4095..=-1 => errno_text(-code),
         _ => c"unknown error code",

@@ -1144,10 +1144,11 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * that do not go together (the log says which: a policy or callback that is not the mode's,
  * `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
  * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
- * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
- * errno values from memfd_create(2), fallocate(2), mmap(2), eventfd(2) and timerfd_create(2), and
- * with a name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has
- * the name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
+ * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; -ENOSYS: the kernel
+ * is older than Linux 4.14, or refuses a call that the log names; other negated errno values from
+ * memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and timerfd_create(2), and with a
+ * name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has the
+ * name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
  * with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
  * steered (`herd_is_steered`). Any thread. Since 0.1.
  */
@@ -1693,10 +1694,10 @@ uint32_t herd_abi(void);
  * `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
  * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
  * process was forked before they were changed; HERD_EDAMAGED: in these modes, something has written
- * to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
- * one); -ENOSPC: see epoll_ctl(2); other negated errno values of fcntl(2) and madvise(2), and in
- * HERD_MODE_REUSEPORT of listen(2). Thread: any; afterwards the worker belongs to one thread at a
- * time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.
+ * to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
+ * epoll_ctl(2); other negated errno values of fcntl(2), and in HERD_MODE_REUSEPORT of listen(2).
+ * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this process
+ * cannot use it (HERD_EFORKED). Since 0.1.
  */
 int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
 

@@ -25,10 +25,11 @@ use std::ffi::{c_char, c_int, c_void};
 /// that do not go together (the log says which: a policy or callback that is not the mode's,
 /// `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
 /// possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
-/// this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; other negated
-/// errno values from memfd_create(2), fallocate(2), mmap(2), eventfd(2) and timerfd_create(2), and
-/// with a name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has
-/// the name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
+/// this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; -ENOSYS: the kernel
+/// is older than Linux 4.14, or refuses a call that the log names; other negated errno values from
+/// memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and timerfd_create(2), and with a
+/// name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has the
+/// name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
 /// with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
 /// steered (`herd_is_steered`). Any thread. Since 0.1.
 #[unsafe(no_mangle)]

@@ -24,10 +24,10 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
 /// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
 /// process was forked before they were changed; HERD_EDAMAGED: in these modes, something has written
-/// to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses
-/// one); -ENOSPC: see epoll_ctl(2); other negated errno values of fcntl(2) and madvise(2), and in
-/// HERD_MODE_REUSEPORT of listen(2). Thread: any; afterwards the worker belongs to one thread at a
-/// time. Fork: a child of this process cannot use it (HERD_EFORKED). Since 0.1.
+/// to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
+/// epoll_ctl(2); other negated errno values of fcntl(2), and in HERD_MODE_REUSEPORT of listen(2).
+/// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this process
+/// cannot use it (HERD_EFORKED). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_create(
     herd: *mut herd,

@@ -22,6 +22,7 @@ use crate::shm::{Region, Steering};
 use crate::sys::bell::Bell;
 use crate::sys::clock::now_us;
 use crate::sys::epoll::Epoll;
+use crate::sys::fork::ForkToken;
 use crate::sys::host::HostPointer;
 use crate::sys::transfer::Transfer;
 use crate::sys::{Error, Result, epoll};
@@ -76,14 +77,21 @@ pub struct Herd {
 impl Herd {
     pub fn new(settings: Settings, log: Log) -> Result<Herd> {
         let slots = settings.max_workers as usize;
+        let refused = |call: &'static str| {
+            let log = &log;
+            move |error: &Error| log.error(format_args!("create: {call}: {error}"))
+        };
+        // Every process that uses the herd will need it: a kernel without is told of here, and not by
+        // the first worker.
+        ForkToken::current().inspect_err(refused("madvise MADV_WIPEONFORK (Linux 4.14)"))?;
         let bells = (0..slots).map(|_| Bell::new()).collect::<Result<Vec<Bell>>>();
-        let bells = bells.inspect_err(|error| log.error(format_args!("create: {error}")))?;
-        let kernel_has_exclusive = Epoll::has_exclusive(bells[0].fd())
-            .inspect_err(|error| log.error(format_args!("create: epoll: {error}")))?;
+        let bells = bells.inspect_err(refused("eventfd"))?;
+        let kernel_has_exclusive =
+            Epoll::has_exclusive(bells[0].fd()).inspect_err(refused("epoll"))?;
         let mode = Mode::resolve(settings.wished_mode, kernel_has_exclusive)?;
         let region = Herd::make_region(&settings, mode, &log)?;
         let guard = Guard::new(settings.accept_delay_us, settings.handover_delay_us);
-        let guard = guard.inspect_err(|error| log.error(format_args!("create: {error}")))?;
+        let guard = guard.inspect_err(refused("timerfd_create"))?;
         let one_of_many = match mode {
             Mode::Mutex => true,
             Mode::Handoff => settings.acceptor_slot.is_none(),
@@ -92,8 +100,7 @@ impl Herd {
         let has_accept_right = one_of_many && settings.max_workers > 1;
         let queues = if mode == Mode::Handoff { slots } else { 0 };
         let queues = (0..queues).map(|_| Transfer::new()).collect::<Result<_>>();
-        let queues =
-            queues.inspect_err(|error| log.error(format_args!("create: queues: {error}")))?;
+        let queues = queues.inspect_err(refused("socketpair"))?;
         let group_size = if mode == Mode::Reuseport { slots } else { 1 };
         let may_steer = group_size > 1 && matches!(settings.balance, Balance::Spread);
         let steering = if may_steer { Herd::make_steering(slots, &log) } else { None };
@@ -134,7 +141,7 @@ impl Herd {
                 log.error(format_args!("create: a herd named {name} runs already ({place})"));
             }
             Some(place) => log.error(format_args!("create: {place}: {error}")),
-            None => log.error(format_args!("create: {error}")),
+            None => log.error(format_args!("create: memfd_create, fallocate, mmap: {error}")),
         })
     }
 

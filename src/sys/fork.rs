@@ -72,9 +72,11 @@ fn map_page() -> Result<&'static AtomicU64> {
     }
     // SAFETY: the range is the mapping made above.
     let wipe = || check(unsafe { libc::madvise(fresh, PAGE_BYTES, libc::MADV_WIPEONFORK) });
-    uninterrupted(wipe).inspect_err(|_| {
+    uninterrupted(wipe).map_err(|error| {
         // SAFETY: the mapping made above, not yet known to anybody.
         unsafe { libc::munmap(fresh, PAGE_BYTES) };
+        // What a kernel says that does not know this advice.
+        if error == Error::INVALID { Error::errno(libc::ENOSYS) } else { error }
     })?;
     let raced =
         PAGE.compare_exchange(ptr::null_mut(), fresh.cast(), Ordering::AcqRel, Ordering::Acquire);

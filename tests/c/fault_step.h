@@ -46,6 +46,9 @@ CHECK_HELPER int is_told_by(int code, int call, int error)
     if (call == FAULT_FALLOCATE && error == ENOSPC) {
         return code == -ENOMEM;
     }
+    if (call == FAULT_MADVISE && error == EINVAL) {
+        return code == -ENOSYS; /* an old kernel */
+    }
     if (call == FAULT_FCNTL_SETLK && (error == EAGAIN || error == EACCES)) {
         return code == -EBUSY || code == -EADDRINUSE; /* another has it */
     }

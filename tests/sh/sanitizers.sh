@@ -42,6 +42,7 @@ case_handoff_leak        its memory is what grows: what is freed is kept for a w
 case_long_run_flat       the same
 fault_activation         the sanitizer stands between the library and the calls that would fail
 fault_half_made          the same
+fault_old_kernel         the same
 fault_steps              the same
 fault_traffic            only calls from libherd.so are made to fail, and here the program has the library in it
 misuse_contained         a library with assertions ends a process whose host has closed its descriptors

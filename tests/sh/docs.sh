@@ -47,7 +47,7 @@ for code in $(grep -oE -- '-E[A-Z0-9]+\b' include/herd.h | sort -u); do
 done
 # Each message of the sources, without what varies.
 for source in $(find src -name '*.rs'); do
-    tr -s ' \n' ' ' <"$source" | grep -oE '\.(error|warning|info)\(format_args!\( ?"[^"]*"' | sed 's/^[^"]*"//; s/"$//; s/\\ //g' |
+    tr -s ' \n' ' ' <"$source" | grep -oE '(format_args!\( ?|refused\(|Task::[A-Za-z]+ => )"[^"]*"' | sed 's/^[^"]*"//; s/"$//; s/\\ //g' |
         sed 's/{[^}]*}/\n/g' | sed 's/^[ :,]*//; s/[ :,(]*$//' | grep -E '.{4}' || true
 done | sort -u >"$tmp/messages"
 test "$(wc -l <"$tmp/messages")" -gt 20 || complain "only $(wc -l <"$tmp/messages") messages in the sources"

@@ -1,6 +1,7 @@
 //! Measuring: servers are started, driven from outside, and what comes out is kept. The small programs
 //! that drive and look are in bench/ and c_examples/load/; here is only who is driven when.
 
+mod beyond;
 pub mod contender;
 mod parts;
 pub mod proc;

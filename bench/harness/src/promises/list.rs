@@ -15,7 +15,7 @@ pub enum How {
     Ratio([Option<&'static str>; 4]),
     /// Of the column's contender with `-late`, to the median of this one.
     Late(&'static str),
-    /// The library's own figure, by the name of a part, to that of another part.
+    /// The library's own figure, by the name of a part, to that of another part, both of the same moment.
     Over(&'static str, Option<&'static str>),
     /// To the median of another metric of the same contender.
     Against(&'static str),

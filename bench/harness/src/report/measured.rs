@@ -134,8 +134,8 @@ pub const SECTIONS: [Section; 11] = [
     },
     Section {
         title: "A blocked worker",
-        text: "One of 4 workers at a time is blocked for 200 ms, 800 clients a second: until they are accepted, and the share\n\
-               that waits for more than 50 ms for the answer.",
+        text: "One of 4 workers at a time is blocked for 200 ms, every 210 to 420 ms, 800 clients a second: until they are\n\
+               accepted, and the share that waits for more than 50 ms for the answer.",
         columns: &[
             column("stall_accept_p999_us", "accepted: p99.9 us", Less),
             column("stall_accept_worst_us", "worst us", Less),

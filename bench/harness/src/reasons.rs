@@ -55,7 +55,7 @@ const EVENTS: &str = "each event's registration and generation are checked, so t
 pub fn reason(metric: &str, what: &str) -> &'static str {
     let fits =
         |&&(of, begin, _): &&(&str, &str, &str)| metric.starts_with(of) && what.starts_with(begin);
-    REASONS.iter().find(fits).map_or("-", |&(_, _, why)| why)
+    REASONS.iter().find(fits).map_or("not found out", |&(_, _, why)| why)
 }
 
 #[cfg(test)]
@@ -69,6 +69,6 @@ mod tests {
         assert_eq!(reason("cpu", "raw-rotate"), REMOVES);
         assert_eq!(reason("keep_alive_cpu_of_1", "of raw epoll"), NOISE);
         assert_eq!(reason("keep_alive_cpu_of_1", "raw-exclusive"), TOGETHER);
-        assert_eq!(reason("short", "libuv-shared"), "-");
+        assert_eq!(reason("short", "libuv-shared"), "not found out");
     }
 }

@@ -78,19 +78,35 @@ impl Engine {
             let is_abandoned = self.slots[number].state() == State::Resting;
             let is_late = is_abandoned || queue.is_stuck() || due_us <= now_us;
             if !is_late || most == 0 {
-                let at_us = if is_late { now_us } else { due_us };
-                let next_us = &mut self.workers[worker].next_look_us;
-                *next_us = Some(next_us.map_or(at_us, |us| us.min(at_us)));
+                self.look_again_at(worker, if is_late { now_us } else { due_us });
                 continue;
-            }
-            if !is_abandoned {
-                queue.set_stuck();
             }
             let taken = self.take_from(worker, number, most);
             most -= taken;
             if taken > 0 && !is_abandoned {
+                self.slots[number].queue.set_stuck();
                 self.ring(worker, number);
             }
+            if self.slots[number].queue.in_flight() > 0 {
+                self.look_again_at(worker, now_us);
+            }
         }
+        if self.workers[worker].next_look_us.is_some_and(|at_us| at_us <= now_us) {
+            self.ask_another(worker);
+        }
+    }
+
+    fn look_again_at(&mut self, worker: usize, at_us: u64) {
+        let next_us = &mut self.workers[worker].next_look_us;
+        *next_us = Some(next_us.map_or(at_us, |us| us.min(at_us)));
+    }
+
+    /// There is more than one worker takes in a turn.
+    fn ask_another(&mut self, worker: usize) {
+        if let Some((slot, _)) = Neighbours::of_nobody().least_idle(&self.slots) {
+            self.slots[usize::from(slot)].ask(self.now_us());
+            self.ring(worker, slot.into());
+        }
+        self.pull_in_if_later();
     }
 }

@@ -52,7 +52,7 @@ pub const QUICK: Pace = Pace {
     short_rounds: 3,
     short_s: 0.2,
     rate_s: 0.4,
-    wait_ms: 1000,
+    wait_ms: 600,
     crash_ms: 300,
     wakeups: 60,
     idle_s: 2.0,

@@ -19,7 +19,8 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
         "\n# Simulated\n\n\
          Everything from here on is simulated, not measured. The simulator (bench/harness/src/sim) runs the library's own\n\
          decisions, the very functions, on simulated workers, cores, clients, wait queues and timers, and the other ways as\n\
-         nginx and the kernel do them. First what it says of the machine that was measured:\n\n",
+         nginx and the kernel do them. First what it says of the machine that was measured, the mean of ten runs that differ\n\
+         in what is drawn:\n\n",
     );
     let head = ["figure", "contender", "simulated", "measured", "off", "stated error", ""];
     let rows: Vec<Vec<String>> =
@@ -49,7 +50,7 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
     let rows = studies::run(CONNECTIONS);
     text += "## Sizes\n\n\
              Poisson arrivals that keep half of the cores busy, handlers of 200 us (exponential), connections that stay so\n\
-             long that each worker has about 100.\n\n";
+             long that each worker has about 100. What `raw-pass` and `handoff/spread` pass on is not counted as moved.\n\n";
     let of = |study: &'static str| rows.iter().filter(move |row| row.study == study);
     let cases: [Plot; 5] = [
         ("jain", "Evenness of open connections (Jain's index), simulated", |row| row.jain, false),

@@ -11,7 +11,7 @@ const FONT: &str = "sans-serif";
 const OURS: RGBColor = RGBColor(31, 119, 180);
 const OTHERS: RGBColor = RGBColor(160, 160, 160);
 const INK: RGBColor = RGBColor(40, 40, 40);
-const LINES: [RGBColor; 10] = [
+const LINES: [RGBColor; 11] = [
     RGBColor(31, 119, 180),
     RGBColor(214, 39, 40),
     RGBColor(44, 160, 44),
@@ -22,6 +22,7 @@ const LINES: [RGBColor; 10] = [
     RGBColor(127, 127, 127),
     RGBColor(188, 189, 34),
     RGBColor(23, 190, 207),
+    RGBColor(0, 0, 0),
 ];
 
 pub struct Bar {

@@ -27,7 +27,7 @@
  * connection is declared before its event.
  *
  * Allocations. None by an event, a timer or a connection: a handler is kept inside of its event and
- * has room for three pointers. `herd::listen` makes one, for the callback.
+ * has room for three pointers. `herd::listen` and its like make one, for the callback.
  */
 
 #ifndef HERD_HPP
@@ -45,6 +45,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <type_traits>
 #include <utility>
@@ -260,7 +261,9 @@ protected:
     herd_worker *worker_ = nullptr;
 };
 
-/// An accepted connection: its end closes the descriptor, and counts it as closed.
+/// An accepted connection: its end closes the descriptor, and counts it as closed. It knows of no epoll set:
+/// before its end the event that watches it ends, or in a loop of the host's own the descriptor leaves the set
+/// (EPOLL_CTL_DEL), since close(2) does not always take it out.
 class connection {
 public:
     connection() noexcept = default;
@@ -282,7 +285,6 @@ public:
     worker_ref worker() const noexcept { return worker_; }
     explicit operator bool() const noexcept { return fd_ >= 0; }
 
-    /// End the event that watches it before.
     void close() noexcept
     {
         const int fd = release();
@@ -416,6 +418,12 @@ private:
 
 // --- The herd --------------------------------------------------------------------------------
 
+/// Who connected; valid while the callback runs. A length of 0: not known.
+struct peer {
+    const sockaddr *address;
+    std::uint32_t length_bytes;
+};
+
 /// A herd_config with its defaults.
 struct config : herd_config {
     config() noexcept : herd_config HERD_CONFIG_INIT {}
@@ -440,6 +448,17 @@ struct config : herd_config {
         };
     }
 
+    /// `pick` names the slot of a connection's worker, or HERD_PICK, as `int(libherd::peer)`, in
+    /// HERD_MODE_HANDOFF. It has to outlive the herd.
+    template <class F>
+    void pick_by(F &pick) noexcept
+    {
+        pick_data = data_of(pick);
+        pick_callback = [](void *data, const sockaddr *address, std::uint32_t length_bytes) noexcept -> int {
+            return (*static_cast<F *>(data))(peer{address, length_bytes});
+        };
+    }
+
 private:
     template <class F>
     static void *data_of(F &function) noexcept
@@ -453,18 +472,14 @@ struct listen_options : herd_listen_options {
     listen_options() noexcept : herd_listen_options HERD_LISTEN_OPTIONS_INIT {}
 };
 
-/// Who connected; valid while the callback runs.
-struct peer {
-    const sockaddr *address;
-    std::uint32_t length_bytes;
-};
-
 namespace detail {
 
-/// The callback of a listener, for as long as the herd has the listener.
+/// The callback of a listener, for as long as the herd has the listener; or that for sent connections.
 struct accept_handler {
+    static constexpr int of_several = -1, of_sent = -2;
+
     accept_handler *next = nullptr;
-    int listener = -1; // several, or none yet
+    int listener = of_several;
 
     virtual ~accept_handler() = default;
 };
@@ -481,10 +496,21 @@ struct accept_handler_of final : accept_handler {
         const auto *self = static_cast<const accept_handler_of *>(data);
         self->function(connection(worker, fd), peer{address, length_bytes});
     }
+
+    static void run_sent(herd_worker *worker, int fd, const sockaddr *address, std::uint32_t length_bytes,
+                         const void *tag, std::size_t tag_bytes, void *data) noexcept
+    {
+        const auto *self = static_cast<const accept_handler_of *>(data);
+        self->function(connection(worker, fd), peer{address, length_bytes},
+                       std::string_view(static_cast<const char *>(tag), tag_bytes));
+    }
 };
 
 template <class F>
 using if_accepts = std::enable_if_t<std::is_invocable_v<F &, connection, peer>>;
+
+template <class F>
+using if_takes_sent = std::enable_if_t<std::is_invocable_v<F &, connection, peer, std::string_view>>;
 
 } // namespace detail
 
@@ -677,13 +703,47 @@ public:
     [[nodiscard]] std::error_code remove_listener(int listener) noexcept
     {
         const int code = herd_remove_listener(herd_, listener);
-        for (detail::accept_handler **at = &handlers_; code == 0 && *at != nullptr; at = &(*at)->next) {
-            if ((*at)->listener == listener) {
-                delete std::exchange(*at, (*at)->next);
-                break;
-            }
+        if (code == 0) {
+            forget(listener);
         }
         return to_error(code);
+    }
+
+    /// `on_sent` is called as `void(libherd::connection, libherd::peer, std::string_view tag)`, otherwise as
+    /// `on_accept`, with what came by `handoff_send`. Peer and tag are valid while it runs.
+    template <class F, class = detail::if_takes_sent<F>>
+    [[nodiscard]] std::error_code on_handoff(F on_sent)
+    {
+        static_assert(std::is_invocable_v<const F &, connection, peer, std::string_view>,
+                      "on_sent is called const, so no mutable lambda: capture a reference to what it changes");
+        auto handler = new_handler(std::move(on_sent));
+        if (handler == nullptr) {
+            return to_error(-ENOMEM);
+        }
+        const int code = herd_on_handoff(herd_, handler->run_sent, handler.get());
+        if (code == 0) {
+            forget(detail::accept_handler::of_sent);
+            keep(std::move(handler), detail::accept_handler::of_sent);
+        }
+        return to_error(code);
+    }
+
+    /// The slot that the connection was sent to. `fd` is closed then; on an error it stays the caller's.
+    [[nodiscard]] result<int> handoff_send(int fd, std::string_view tag = {}, int slot = HERD_PICK) const noexcept
+    {
+        return detail::to_result(herd_handoff_send(herd_, slot, fd, tag.data(), tag.size()));
+    }
+    /// The same with one that a worker of this thread has: it is empty then, and counts as closed. On an error
+    /// nothing has changed.
+    [[nodiscard]] result<int> handoff_send(connection &client, std::string_view tag = {},
+                                           int slot = HERD_PICK) const noexcept
+    {
+        const auto sent = handoff_send(client.fd(), tag, slot);
+        if (sent) {
+            static_cast<void>(client.release());
+            static_cast<void>(client.worker().conn_closed());
+        }
+        return sent;
     }
 
     [[nodiscard]] result<std::string> listener_address(int listener) const
@@ -720,18 +780,39 @@ private:
     {
         static_assert(std::is_invocable_v<const F &, connection, peer>,
                       "on_accept is called const, so no mutable lambda: capture a reference to what it changes");
-        using handler_type = detail::accept_handler_of<F>;
-        std::unique_ptr<handler_type> handler(new (std::nothrow) handler_type(std::move(on_accept)));
+        auto handler = new_handler(std::forward<F>(on_accept));
         if (handler == nullptr) {
             return to_error(-ENOMEM);
         }
-        const int code = add(handler_type::run, handler.get());
+        const int code = add(handler->run, handler.get());
         if (code > 0 || (is_one && code == 0)) {
-            handler->listener = is_one ? code : -1;
-            handler->next = handlers_;
-            handlers_ = handler.release();
+            keep(std::move(handler), is_one ? code : detail::accept_handler::of_several);
         }
         return detail::to_result(code);
+    }
+
+    template <class F>
+    static std::unique_ptr<detail::accept_handler_of<F>> new_handler(F &&function)
+    {
+        using handler_type = detail::accept_handler_of<F>;
+        return std::unique_ptr<handler_type>(new (std::nothrow) handler_type(std::move(function)));
+    }
+
+    void keep(std::unique_ptr<detail::accept_handler> handler, int listener) noexcept
+    {
+        handler->listener = listener;
+        handler->next = handlers_;
+        handlers_ = handler.release();
+    }
+
+    void forget(int listener) noexcept
+    {
+        for (detail::accept_handler **at = &handlers_; *at != nullptr; at = &(*at)->next) {
+            if ((*at)->listener == listener) {
+                delete std::exchange(*at, (*at)->next);
+                break;
+            }
+        }
     }
 
     detail::accept_handler *handlers_ = nullptr;

@@ -9,7 +9,7 @@
 
 namespace {
 
-enum place { in_accept, in_event, in_timer, in_log, in_balance, places };
+enum place { in_accept, in_event, in_timer, in_log, in_balance, in_pick, in_handoff, places };
 enum { terminated = 42 };
 
 void throw_here()
@@ -30,23 +30,34 @@ void on_terminate()
         where == in_balance ? throw_here() : void();
         return false;
     };
+    auto pick = [where](libherd::peer) {
+        where == in_pick ? throw_here() : void();
+        return HERD_PICK;
+    };
     try {
         libherd::config config;
         config.log_to(log);
-        config.balance_by(policy);
-        config.mode = HERD_MODE_MUTEX;
+        config.mode = HERD_MODE_HANDOFF; // which has no balance callback
+        config.pick_by(pick);
         if (where == in_balance) {
+            config.balance_by(policy);
             config.balance_callback(config.balance_data, 1, 0); // as the library calls it
         }
         auto herd = libherd::herd::create(config);
         CHECK(herd->listen("127.0.0.1:0", [where](libherd::connection, libherd::peer) {
             where == in_accept ? throw_here() : void();
         }));
+        CHECK(!herd->on_handoff([where](libherd::connection, libherd::peer, std::string_view) {
+            where == in_handoff ? throw_here() : void();
+        }));
         auto worker = libherd::worker::create(*herd);
         libherd::event event(*worker, [where](std::uint32_t) { where == in_event ? throw_here() : void(); });
         libherd::timer timer(*worker, [where] { where == in_timer ? throw_here() : void(); });
         CHECK(event.post() && !timer.start(std::chrono::milliseconds(0)));
         const int client = connect_to(herd->listener_address(0)->c_str());
+        int sent[2];
+        CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, sent), 0);
+        CHECK(herd->handoff_send(sent[0]));
         CHECK(worker->run_once());
         CHECK(worker->run_once(std::chrono::milliseconds(100)));
         close(client);

@@ -161,8 +161,8 @@ struct herd_timer;
 #define HERD_EINTERNAL (-5005)
 
 /**
- * The `size` member of a struct is not one that a libherd header has ever had. Use the struct's
- * initialiser.
+ * The `size` of a struct cannot be one: below 8, above 4096, or no multiple of the struct's alignment.
+ * Any other is believed, as that of an older or a newer header. Use the struct's initialiser.
  */
 #define HERD_EABI (-5006)
 
@@ -1063,17 +1063,17 @@ int herd_accept(struct herd_worker *worker,
 
 /**
  * Sets every member of `config` to its default, as `HERD_CONFIG_INIT` does. `size` is
- * `sizeof(struct herd_config)`. Any thread. Since 0.1.
+ * `sizeof(struct herd_config)`: so many bytes are written. Any thread. Since 0.1.
  *
- * Returns 0; -EINVAL: `config` is NULL; HERD_EABI: no header ever had this size.
+ * Returns 0; -EINVAL: `config` is NULL; HERD_EABI: a `size` that is not possible.
  */
 int herd_config_init(struct herd_config *config, size_t size);
 
 /**
  * Sets every member of `options` to its default, as `HERD_LISTEN_OPTIONS_INIT` does. `size` is
- * `sizeof(struct herd_listen_options)`. Any thread. Since 0.1.
+ * `sizeof(struct herd_listen_options)`: so many bytes are written. Any thread. Since 0.1.
  *
- * Returns 0; -EINVAL: `options` is NULL; HERD_EABI: no header ever had this size.
+ * Returns 0; -EINVAL: `options` is NULL; HERD_EABI: a `size` that is not possible.
  */
 int herd_listen_options_init(struct herd_listen_options *options, size_t size);
 
@@ -1622,8 +1622,8 @@ int herd_stats_text(const struct herd *herd,
 
 /**
  * Adds the listening sockets that a service manager passed to this process (systemd.socket(5),
- * sd_listen_fds(3)): those with this `name` (FileDescriptorName=), or with NULL all of them. All are
- * added, or none. Call it once for each name that goes to an `accept` callback of its own. Nothing
+ * sd_listen_fds(3)): those with this `name` (FileDescriptorName=), or with NULL all of them. Without
+ * LISTEN_FDNAMES all are named "unknown". All are added, or none. Call it once for each name that goes to an `accept` callback of its own. Nothing
  * but this call reads the environment (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES), and it does not
  * change it: a second call with the same name adds them again. It sets close-on-exec on every
  * descriptor that was passed; they stay the host's, which may close them, since the library works

@@ -13,8 +13,8 @@ pub const HERD_EDESTROYED: i32 = -5004;
 /// A defect of the library was met and contained. The accept right was released, the worker is
 /// poisoned, the log has the details.
 pub const HERD_EINTERNAL: i32 = -5005;
-/// The `size` member of a struct is not one that a libherd header has ever had. Use the struct's
-/// initialiser.
+/// The `size` of a struct cannot be one: below 8, above 4096, or no multiple of the struct's alignment.
+/// Any other is believed, as that of an older or a newer header. Use the struct's initialiser.
 pub const HERD_EABI: i32 = -5006;
 /// Every worker slot of the herd is taken. Raise `max_workers`, or report dead workers with
 /// `herd_reap`.

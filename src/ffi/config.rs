@@ -36,18 +36,18 @@ pub(super) const LISTEN_OPTIONS_DEFAULTS: herd_listen_options = herd_listen_opti
 };
 
 /// Sets every member of `config` to its default, as `HERD_CONFIG_INIT` does. `size` is
-/// `sizeof(struct herd_config)`. Any thread. Since 0.1.
+/// `sizeof(struct herd_config)`: so many bytes are written. Any thread. Since 0.1.
 ///
-/// Returns 0; -EINVAL: `config` is NULL; HERD_EABI: no header ever had this size.
+/// Returns 0; -EINVAL: `config` is NULL; HERD_EABI: a `size` that is not possible.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_config_init(config: *mut herd_config, size: usize) -> c_int {
     code(fence(|| sized::init(config, CONFIG_DEFAULTS, size).map(|()| 0), |_| ()))
 }
 
 /// Sets every member of `options` to its default, as `HERD_LISTEN_OPTIONS_INIT` does. `size` is
-/// `sizeof(struct herd_listen_options)`. Any thread. Since 0.1.
+/// `sizeof(struct herd_listen_options)`: so many bytes are written. Any thread. Since 0.1.
 ///
-/// Returns 0; -EINVAL: `options` is NULL; HERD_EABI: no header ever had this size.
+/// Returns 0; -EINVAL: `options` is NULL; HERD_EABI: a `size` that is not possible.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen_options_init(
     options: *mut herd_listen_options,

@@ -7,8 +7,8 @@ use crate::sys::host::HostPointer;
 use std::ffi::{c_char, c_int, c_void};
 
 /// Adds the listening sockets that a service manager passed to this process (systemd.socket(5),
-/// sd_listen_fds(3)): those with this `name` (FileDescriptorName=), or with NULL all of them. All are
-/// added, or none. Call it once for each name that goes to an `accept` callback of its own. Nothing
+/// sd_listen_fds(3)): those with this `name` (FileDescriptorName=), or with NULL all of them. Without
+/// LISTEN_FDNAMES all are named "unknown". All are added, or none. Call it once for each name that goes to an `accept` callback of its own. Nothing
 /// but this call reads the environment (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES), and it does not
 /// change it: a second call with the same name adds them again. It sets close-on-exec on every
 /// descriptor that was passed; they stay the host's, which may close them, since the library works

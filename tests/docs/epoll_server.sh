@@ -1,4 +1,5 @@
-# The diff of docs/adopting.md: each side of it is a server that serves, replaces a worker that dies, and stops.
+# The diff of docs/adopting.md: each side of it is a server that serves, replaces a worker that dies, and stops. With the
+# library and a name, the name goes with the last worker if the parent was killed.
 client=$tmp/raw_client
 work=$PWD
 awk -v RS= '{ print >"part." NR; close("part." NR) }' "$block"
@@ -13,6 +14,7 @@ for side in before after; do
         parts="$parts $side.$part"
     done
     awk -v frame="$frames/epoll_server.c" -f "$tmp/fill.awk" "$frames/epoll_server.c" $parts >$side.c
+    sed -i 's/^ *config\.log = on_log;/&\nconfig.name = getenv("HERD_NAME");/' $side.c
     $cc $side.c -o $side $(cat "$build/stage.flags")
 done
 
@@ -41,3 +43,20 @@ for side in before after; do
     stop TERM
     exec 4>&-
 done
+
+. "$frames/port.sh"
+export HERD_NAME=epoll-server-$$
+memory=/dev/shm/herd-$(id -u)-$HERD_NAME
+"$work/after" 127.0.0.1:$port 3 >"$tmp/ready" 2>"$tmp/log" &
+server=$!
+eventually is_ready && ! has_ended "$server" || fail "with a name: not ready"
+test -f "$memory" || fail "no $memory"
+orphans=$(children "$server")
+kill -s KILL "$server"
+wait "$server" || :
+server=
+echoes || fail "no answer without a parent"
+kill -s TERM $orphans
+for pid in $orphans; do eventually has_ended "$pid" || fail "worker $pid has not ended"; done
+test ! -e "$memory" || { rm -f "$memory"; fail "$memory stays"; }
+orphans=

@@ -78,21 +78,22 @@ impl Herd {
     /// changed does not know them all.
     pub fn listeners(&self) -> Result<ListenerSet> {
         if self.shares_listeners() {
-            self.check_knows_all().inspect_err(|&error| {
-                self.log.error(if error == Error::DAMAGED {
-                    format_args!("worker: something has written to the herd's shared memory")
-                } else {
-                    format_args!("worker: forked before the listeners were changed")
-                });
-            })?;
+            self.check_knows_all()?;
         }
         Ok(self.lock_listeners().snapshot())
     }
 
     fn check_knows_all(&self) -> Result<()> {
-        let changes = self.region.listener_changes.word().ok_or(Error::DAMAGED)?;
-        let knows_all = changes == self.known_changes.load(SeqCst);
-        if knows_all { Ok(()) } else { Err(Error::errno(libc::ESTALE)) }
+        let log = &self.log;
+        let Some(changes) = self.region.listener_changes.word() else {
+            log.error(format_args!("worker: something has written to the herd's shared memory"));
+            return Err(Error::DAMAGED);
+        };
+        if changes != self.known_changes.load(SeqCst) {
+            log.error(format_args!("worker: forked before the listeners were changed"));
+            return Err(Error::errno(libc::ESTALE));
+        }
+        Ok(())
     }
 
     fn lock_listeners(&self) -> MutexGuard<'_, ListenerTable> {

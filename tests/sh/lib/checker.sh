@@ -4,6 +4,7 @@
 # A checker writes what it finds to files of its own, one for each process ($HERD_REPORTS.PID), since many workers
 # are killed by their test or end by _exit, and their exit codes tell nobody.
 set -u
+set +x # a trace would drown what they report
 root=${HERD_ROOT:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${HERD_BUILD:-$root/build}
 export HERD_BUILD="$build"
@@ -13,7 +14,7 @@ pattern=${1:-} # a script started by hand takes a part of the programs' names
 test "${HERD_TEST_SLOW:-}" = 1 || { echo 'only in make check-slow'; exit 77; }
 unset HERD_TEST_SLOW # a checker makes them long enough
 mkdir -p "$out"
-rm -rf "$out"/share.*
+rm -rf "$out"/share.* "$out/said"
 cd "$root" || exit 1
 
 # need COMMAND...: skips the whole script if one is missing.
@@ -66,7 +67,7 @@ each_of() {
         ) >"$mine/said" 2>&1 &
     done
     wait
-    cat "$out"/share.*/said
+    cat "$out"/share.*/said | tee -a "$out/said"
 }
 
 # checked NAME COMMAND...: it has to pass or to skip, and nothing may be reported.
@@ -111,7 +112,10 @@ checked_server() {
     checked "$1" sh tests/sh/lib/little_load.sh "$out/examples" $1
 }
 
+# What failed comes again at the end.
 finish() {
-    cat "$out"/share.*/failed 2>/dev/null || exit 0
+    cat "$out"/share.*/failed >/dev/null 2>&1 || exit 0
+    awk '/^FAIL/ { show = 1 } /^ok/ { show = 0 } show' "$out/said"
+    cat "$out"/share.*/failed
     exit 1
 }

@@ -19,8 +19,8 @@ fault_activation         the same
 hpp_callbacks            has an operator new of its own, which valgrind replaces, and not the delete to it
 handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
-region_private           valgrind puts all memory where an address could be a count as well
 observe_log_seldom       the same
+region_private           valgrind puts all memory where an address could be a count as well
 '
 check() {
     checked_program "$1" $memcheck "$build/tests/$1"

@@ -74,26 +74,28 @@ impl Guard {
         line.due_us.load(Relaxed) > now_us + delay_us
     }
 
-    /// Has the next tick come `delay_us` from now. For `push_back`.
-    pub fn pull_in(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> Result<PulledIn> {
-        let from_us = line.due_us.load(Relaxed).min(now_us + self.interval_us);
-        self.arm(line, now_us, delay_us)?;
-        Ok(PulledIn { from_us, to_us: now_us + delay_us })
+    /// Has the next tick come `delay_us` from now, until somebody has the right. For `push_back`.
+    pub fn pull_in(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> Result<()> {
+        line.pulled_in_from_us.store(line.due_us.load(Relaxed), Relaxed);
+        line.pulled_in_to_us.store(now_us + delay_us, Relaxed);
+        self.arm(line, now_us, delay_us)
     }
 
-    /// Has the next tick come within handover_delay, if it does not anyway.
+    /// Has the next tick come within handover_delay, if it does not anyway, whoever has the right.
     pub fn pull_in_if_later(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        line.pulled_in_to_us.store(0, Relaxed);
         if self.is_later(line, now_us, self.handover_delay_us) {
             return self.arm(line, now_us, self.handover_delay_us);
         }
         self.arm_if_overdue(line, now_us)
     }
 
-    /// Undoes a `pull_in`, unless the guard was armed anew since. The tick comes when it would have
-    /// come, or pulling it in and pushing it back again and again would put it off for ever.
-    pub fn push_back(&self, line: &GuardLine, pulled_in: PulledIn, now_us: u64) -> Result<()> {
-        if line.due_us.load(Relaxed) == pulled_in.to_us && pulled_in.from_us > now_us {
-            self.arm(line, now_us, pulled_in.from_us - now_us)?;
+    /// Undoes a `pull_in`, of whomever, unless the guard was armed anew since. The tick comes when it would
+    /// have come, or pulling it in and pushing it back again and again would put it off for ever.
+    pub fn push_back(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        let from_us = line.pulled_in_from_us.load(Relaxed).min(now_us + self.interval_us);
+        if line.due_us.load(Relaxed) == line.pulled_in_to_us.load(Relaxed) && from_us > now_us {
+            self.arm(line, now_us, from_us - now_us)?;
         }
         Ok(())
     }
@@ -110,13 +112,6 @@ impl Guard {
             }
         }
     }
-}
-
-/// When the next tick was due before it was pulled in, and after.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PulledIn {
-    from_us: u64,
-    to_us: u64,
 }
 
 /// A tick that nobody took for half an interval was lost: who is woken reads it first of all. One that is
@@ -139,11 +134,29 @@ mod tests {
         assert!(!guard.should_look_for_dead(&line, 1_200_000));
         assert!(!guard.should_look_for_dead(&line, 999_999));
         line.due_us.store(u64::MAX, Relaxed);
-        let pulled_in = guard.pull_in(&line, 1_000_000, 500).unwrap();
-        assert_eq!(pulled_in, PulledIn { from_us: 1_500_000, to_us: 1_000_500 });
+        guard.pull_in(&line, 1_000_000, 500).unwrap();
+        guard.push_back(&line, 1_000_001).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 1_500_001);
         line.due_us.store(u64::MAX, Relaxed);
         guard.arm_if_overdue(&line, 1_000_000).unwrap();
         assert_eq!(line.due_us.load(Relaxed), 1_500_000);
+    }
+
+    #[test]
+    fn what_was_pulled_in_is_pushed_back_to_where_it_was_once() {
+        let guard = Guard::new(500_000, 500).unwrap();
+        let line = GuardLine::default();
+        let due_us = || line.due_us.load(Relaxed);
+        guard.arm_if_overdue(&line, 1_000_000).unwrap();
+        guard.pull_in(&line, 1_100_000, 500).unwrap();
+        assert_eq!(due_us(), 1_100_500);
+        guard.push_back(&line, 1_100_100).unwrap();
+        assert_eq!(due_us(), 1_500_000);
+        // Whoever has the right, this one is relied on.
+        guard.pull_in(&line, 1_200_000, 500).unwrap();
+        guard.pull_in_if_later(&line, 1_200_100).unwrap();
+        guard.push_back(&line, 1_200_200).unwrap();
+        assert_eq!(due_us(), 1_200_500);
     }
 
     #[test]

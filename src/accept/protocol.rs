@@ -1,7 +1,8 @@
 //! How workers that give the accept right up and workers that go idle do not miss each other.
 //!
 //! Both sides store first and look afterwards: who releases frees the word, then looks for idle
-//! workers; who goes idle says so, then looks at the word. All these accesses are sequentially
+//! workers; who goes idle says so, then looks at the word. A worker that was rung for the right is no reason
+//! to leave the guard where it is: it may be stopped. All these accesses are sequentially
 //! consistent, so whatever the order, one of the two sees the other (docs/protocol.md; the models
 //! below try all orders).
 
@@ -12,7 +13,7 @@ use crate::shm::slot::{Slot, State};
 /// What a worker that has nothing to do may do next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BeforeWait {
-    /// Wait: the right has a holder, or somebody was woken for it.
+    /// Wait: the right has a holder.
     Wait,
     /// Not wait: the right is free, and this worker may take it.
     TryAgain,
@@ -28,8 +29,6 @@ pub struct Condition {
     pub willing: bool,
     /// Tries for the right in this turn.
     pub competes: bool,
-    /// Has rung a worker that is to take the right.
-    pub has_woken: bool,
 }
 
 /// To be called before every wait.
@@ -41,22 +40,15 @@ pub fn go_idle(slot: &Slot, lock: &AcceptLock, condition: Condition) -> BeforeWa
         BeforeWait::Wait
     } else if condition.competes {
         BeforeWait::TryAgain
-    } else if condition.has_woken {
-        BeforeWait::Wait
     } else {
         BeforeWait::PullGuardIn
     }
 }
 
-/// Whether a worker that is about to run handlers has to pull the guard in: the right is free, others
-/// sleep, and none of them was woken.
-pub fn leaves_idle_unaware(
-    neighbours: &Neighbours,
-    slots: &[Slot],
-    lock: &AcceptLock,
-    condition: Condition,
-) -> bool {
-    !condition.has_woken && lock.word().holder().is_none() && neighbours.any_idle(slots)
+/// Whether a worker that is about to run handlers has to pull the guard in: the right is free, and others
+/// sleep.
+pub fn leaves_idle_unaware(neighbours: &Neighbours, slots: &[Slot], lock: &AcceptLock) -> bool {
+    lock.word().holder().is_none() && neighbours.any_idle(slots)
 }
 
 #[cfg(all(test, loom))]

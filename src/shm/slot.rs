@@ -214,12 +214,10 @@ impl Slot {
         self.now.begin();
     }
 
-    /// Leaves word for the owner, who was seen idle. True: it is still idle, so it takes the word when
-    /// its wait ends; false: it may have looked already.
-    pub fn ask(&self, now_us: u64) -> bool {
+    /// Leaves word for the owner, who was seen idle: it takes it when its wait ends.
+    pub fn ask(&self, now_us: u64) {
         self.asked_us.store(now_us, Relaxed);
         self.asked.store(1, SeqCst);
-        self.state() == State::Idle
     }
 
     pub fn is_asked(&self) -> bool {

@@ -1,7 +1,6 @@
 //! How a worker conducts itself towards the accept right, and whether that changed since it last tried.
 
 use super::right::Asked;
-use crate::accept::guard::PulledIn;
 use crate::accept::suspicion::Suspicion;
 use std::cell::Cell;
 
@@ -20,8 +19,8 @@ pub struct Conduct {
     pub watches_guard: bool,
     /// Why its next try comes first and looks for waiting connections.
     pub asked: Option<Asked>,
-    /// The guard's tick that this worker has pulled in.
-    pub guard_pulled_in: Option<PulledIn>,
+    /// Has pulled the guard's tick in, to push it back when it has the right again.
+    pub has_pulled_in: bool,
     pub suspicion: Suspicion,
 }
 
@@ -35,7 +34,7 @@ const PLAIN: Conduct = Conduct {
     has_yielded: false,
     watches_guard: true,
     asked: None,
-    guard_pulled_in: None,
+    has_pulled_in: false,
     suspicion: Suspicion::NONE,
 };
 

@@ -37,7 +37,7 @@ impl Worker {
 
     pub(super) fn condition(&self) -> Condition {
         let Conduct { willing, competes, .. } = self.conduct.get();
-        Condition { willing, competes, has_woken: self.has_woken.get() }
+        Condition { willing, competes }
     }
 
     /// Has the guard wake an idle worker soon, unless that is so already. If it cannot be armed, one is
@@ -51,7 +51,7 @@ impl Worker {
             return;
         }
         match guard.pull_in(&region.guard, now_us, delay_us) {
-            Ok(pulled_in) => self.conduct.change(|own| own.guard_pulled_in = Some(pulled_in)),
+            Ok(()) => self.conduct.change(|own| own.has_pulled_in = true),
             Err(error) => {
                 self.note_failure(Task::PullGuardIn, error);
                 self.wake_least_idle();
@@ -63,14 +63,14 @@ impl Worker {
         self.pace.pull_in_delay_us(self.herd.settings.handover_delay_us)
     }
 
-    /// The handlers were quick, and this worker has the right again: a tick would wake another for
-    /// nothing. At a fast pace it is left, since arming the timer twice a turn would cost more than a
-    /// wake-up every handover_delay.
+    /// This worker has the right, again if its handlers were quick: a tick would wake another for nothing. At a
+    /// fast pace it is left, since arming the timer twice a turn would cost more than a wake-up every
+    /// handover_delay.
     pub(super) fn push_guard_back(&self) {
         let Herd { region, guard, .. } = &*self.herd;
-        if let Some(pulled_in) = self.conduct.take(|own| &mut own.guard_pulled_in)
-            && !self.pace.is_fast()
-            && let Err(error) = guard.push_back(&region.guard, pulled_in, now_us())
+        self.conduct.take(|own| &mut own.has_pulled_in);
+        if !self.pace.is_fast()
+            && let Err(error) = guard.push_back(&region.guard, now_us())
         {
             self.note_failure(Task::PushGuardBack, error);
         }
@@ -85,12 +85,11 @@ impl Worker {
         let now_us = self.turn_began_us.get();
         let may_pull_in = guard.is_later(&region.guard, now_us, self.pull_in_delay_us());
         let may_ring = self.accepted_in_turn.get() > 0
+            && !self.has_rung.get()
             && settings.balance.shares_bursts()
             && self.pace.affords_a_bell();
-        let unaware = || {
-            let slots = region.slots();
-            protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock, self.condition())
-        };
+        let unaware =
+            || protocol::leaves_idle_unaware(&self.neighbours, region.slots(), &self.lock);
         if !(may_pull_in || may_ring) || !unaware() {
             return;
         }
@@ -133,6 +132,7 @@ impl Worker {
             Verdict::TakeOver(word) => {
                 let taken = gate.take_over(lock, word);
                 if taken {
+                    self.grow_wary();
                     count(&self.counters().thefts, 1);
                     probes::theft(self.slot, word.holder().unwrap_or_default());
                     self.herd.log.recurring(

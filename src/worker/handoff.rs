@@ -42,6 +42,9 @@ pub(super) struct Passing {
     /// When to look at the queues of others again.
     pub(super) next_look_us: Cell<Option<u64>>,
     pub(super) asked_others_us: Cell<Option<u64>>,
+    /// Until when this worker looks after what it gives, since another was found to stand still: it may not
+    /// be the only one.
+    wary_until_us: Cell<u64>,
 }
 
 impl Passing {
@@ -62,6 +65,7 @@ impl Passing {
             queue_paused_until_us: Cell::new(None),
             next_look_us: Cell::new(None),
             asked_others_us: Cell::new(None),
+            wary_until_us: Cell::new(0),
         })
     }
 
@@ -220,10 +224,19 @@ impl Worker {
                 pending.push_back(accepted);
             }
         }
+        let now_us = now_us();
+        if now_us < self.passing.wary_until_us.get() {
+            self.look_again_at(now_us + self.herd.settings.handover_delay_us);
+        }
         match sent {
             Err(error) if !is_for_later(error) => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// A worker was found to stand still.
+    pub(super) fn grow_wary(&self) {
+        self.passing.wary_until_us.set(now_us() + self.herd.settings.accept_delay_us);
     }
 
     /// Connections that this worker has and the host has not.

@@ -11,13 +11,14 @@ use crate::sys::probes;
 
 impl Worker {
     /// Wakes an idle worker to accept. In EXCLUSIVE, where those who are busy do not try before they
-    /// wait, the guard has the first of them look for a connection that this one was woken for.
+    /// wait, the guard has the first of them look for a connection that this one was woken for; or another, if
+    /// the one that was rung is stopped.
     pub(super) fn leave_to_others(&self) {
         if !self.herd.is_coordinated() {
             return;
         }
         self.wake_least_idle();
-        if self.gate.is_none() && !self.has_woken.get() {
+        if self.gate.is_none() {
             self.herd.pull_guard_in();
         }
     }
@@ -31,7 +32,8 @@ impl Worker {
     /// Rings a worker that is to accept in place of this one.
     fn wake(&self, slot: u16) {
         let Herd { region, bells, .. } = &*self.herd;
-        self.has_woken.set(ask(region.slots(), bells, slot, now_us()));
+        ask(region.slots(), bells, slot, now_us());
+        self.has_rung.set(true);
         count(&self.counters().handovers, 1);
         probes::handover(self.slot, slot, self.my_slot().load());
     }

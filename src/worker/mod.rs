@@ -80,8 +80,8 @@ pub struct Worker {
     /// When to look for a worker that should have the right instead.
     lookout: Lookout,
     conduct: ConductCell,
-    /// Has rung another worker since its last wait, which is on its way to try.
-    has_woken: Cell<bool>,
+    /// Has rung another worker since its last wait.
+    has_rung: Cell<bool>,
     turn_began_us: Cell<u64>,
     pace: Pace,
     /// The place of the socket that it last accepted from.
@@ -155,7 +155,7 @@ impl Worker {
             neighbours: Neighbours::of_worker(slot),
             lookout: Lookout::default(),
             conduct: ConductCell::default(),
-            has_woken: Cell::new(false),
+            has_rung: Cell::new(false),
             turn_began_us: Cell::new(now_us()),
             pace: Pace::default(),
             accepted_from: Cell::new(0),

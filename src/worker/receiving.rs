@@ -197,6 +197,7 @@ impl Worker {
         let Took { end, connections: got } = self.take_from(number, wanted);
         let reserved_us = line.reserved_us().min(now_us);
         if got > 0 && !is_abandoned {
+            self.grow_wary();
             // It may be stopped in its wait: when it goes on, it finds that it is back.
             self.herd.bells[usize::from(number)].ring();
             self.herd.log.recurring(
@@ -256,7 +257,7 @@ impl Worker {
         true
     }
 
-    fn look_again_at(&self, at_us: u64) {
+    pub(super) fn look_again_at(&self, at_us: u64) {
         let next_us = self.passing.next_look_us.get().map_or(at_us, |us| us.min(at_us));
         self.passing.next_look_us.set(Some(next_us));
     }

@@ -135,7 +135,7 @@ impl Worker {
             Source::Queue => self.passing.set_queue_ready(),
         });
         self.wait_ends();
-        self.has_woken.set(false);
+        self.has_rung.set(false);
         if self.conduct.get().willing {
             self.set_state(State::Busy);
         }

@@ -2,8 +2,7 @@
 //! can take. Run by tests/sh/models.sh: `RUSTFLAGS='--cfg loom' cargo test --release models`.
 //!
 //! The invariant: when everybody has come to rest and a worker sleeps, then the right has a holder
-//! that sleeps armed, or a sleeping worker was rung, or the guard is due soon. So a connection that
-//! comes then does not wait unseen.
+//! that sleeps armed, or the guard is due soon. So a connection that comes then does not wait unseen.
 
 use super::{BeforeWait, Condition, go_idle, leaves_idle_unaware};
 use crate::accept::gate::Gate;
@@ -100,7 +99,7 @@ impl Worker {
 
     fn run_handlers(&self) -> Rest {
         let herd = &self.herd;
-        if leaves_idle_unaware(&self.neighbours, &herd.slots, &herd.lock, COMPETING) {
+        if leaves_idle_unaware(&self.neighbours, &herd.slots, &herd.lock) {
             herd.pull_guard_in();
         }
         Rest::Busy
@@ -117,11 +116,14 @@ impl Worker {
         let herd = &self.herd;
         assert!(self.gate.release(&herd.lock));
         let idle = self.neighbours.least_idle(&herd.slots);
-        idle.is_some_and(|(slot, _)| herd.slots[usize::from(slot)].ask(0))
+        if let Some((slot, _)) = idle {
+            herd.slots[usize::from(slot)].ask(0);
+        }
+        idle.is_some()
     }
 }
 
-const COMPETING: Condition = Condition { willing: true, competes: true, has_woken: false };
+const COMPETING: Condition = Condition { willing: true, competes: true };
 
 fn run(worker: Worker, life: impl FnOnce(&Worker) -> Rest + 'static) -> JoinHandle<Rest> {
     thread::spawn(move || life(&worker))
@@ -133,10 +135,7 @@ fn check(herd: &Herd, workers: Vec<JoinHandle<Rest>>) {
     let sleeps = |slot: usize| rests[slot] != Rest::Busy;
     let has_armed_holder =
         herd.lock.word().holder().is_some_and(|slot| rests[usize::from(slot)] == Rest::Armed);
-    let was_rung = |slot: usize| sleeps(slot) && herd.slots[slot].take_asked();
-    let somebody_is_due = has_armed_holder
-        || herd.guard_pulled_in.load(SeqCst) == 1
-        || (0..rests.len()).any(was_rung);
+    let somebody_is_due = has_armed_holder || herd.guard_pulled_in.load(SeqCst) == 1;
     let somebody_sleeps = (0..rests.len()).any(sleeps);
     assert!(!somebody_sleeps || somebody_is_due, "{rests:?} {:?}", herd.lock.word());
 }
@@ -166,20 +165,20 @@ fn holder_and_other(holder: fn(&Worker) -> Rest, other_is: State, other: fn(&Wor
 
 /// Hands the right over, or tries again if nobody is idle.
 fn yields(worker: &Worker) -> Rest {
-    let has_woken = worker.release_to_another();
-    worker.idle(Condition { willing: true, competes: !has_woken, has_woken })
+    let has_yielded = worker.release_to_another();
+    worker.idle(Condition { willing: true, competes: !has_yielded })
 }
 
 /// Full, say: does not accept at all.
 fn steps_back(worker: &Worker) -> Rest {
-    let has_woken = worker.release_to_another();
-    worker.idle(Condition { willing: false, competes: false, has_woken })
+    worker.release_to_another();
+    worker.idle(Condition { willing: false, competes: false })
 }
 
 /// Over 7/8 of its connections, say: would accept if nobody else does.
 fn leaves_to_others(worker: &Worker) -> Rest {
-    let has_woken = worker.release_to_another();
-    worker.idle(Condition { willing: true, competes: false, has_woken })
+    worker.release_to_another();
+    worker.idle(Condition { willing: true, competes: false })
 }
 
 fn goes_idle(worker: &Worker) -> Rest {

@@ -9,6 +9,8 @@ use herd::policy::*;
 #[derive(Default)]
 pub struct Guard {
     pub due: u64,
+    /// From when, to when.
+    pub pulled_in: (u64, u64),
     /// Settings so far: a tick of an earlier one does not come any more.
     pub epoch: u64,
     pub ticked: bool,
@@ -56,22 +58,22 @@ impl Engine {
     fn pull_guard_in(&mut self, worker: usize) {
         let delay = self.pull_in_delay(worker);
         if self.guard.due > self.now + delay {
-            self.workers[worker].pulled_in = Some((self.guard.due, self.now + delay));
+            self.guard.pulled_in = (self.guard.due, self.now + delay);
             self.arm_guard(delay);
             self.spend(worker, self.scenario.costs.call);
         }
     }
 
     pub fn pull_in_if_later(&mut self) {
+        self.guard.pulled_in = (0, 0);
         if self.guard.due > self.now + self.scenario.handover_delay {
             self.arm_guard(self.scenario.handover_delay);
         }
     }
 
     pub fn push_guard_back(&mut self, worker: usize) {
-        let own = &mut self.workers[worker];
-        let Some((from, to)) = own.pulled_in.take() else { return };
-        if !own.pace.is_fast() && self.guard.due == to && from > self.now {
+        let (from, to) = self.guard.pulled_in;
+        if !self.workers[worker].pace.is_fast() && self.guard.due == to && from > self.now {
             self.arm_guard(from - self.now);
             self.spend(worker, self.scenario.costs.call);
         }
@@ -80,10 +82,12 @@ impl Engine {
     pub fn leave_right_to_idle(&mut self, worker: usize, balance: &Balance) {
         let may_pull_in = self.guard.due > self.now + self.pull_in_delay(worker);
         let own = &self.workers[worker];
-        let may_ring =
-            own.accepted_in_turn > 0 && balance.shares_bursts() && own.pace.affords_a_bell();
+        let may_ring = own.accepted_in_turn > 0
+            && !own.has_rung
+            && balance.shares_bursts()
+            && own.pace.affords_a_bell();
         if !(may_pull_in || may_ring)
-            || !leaves_idle_unaware(&own.neighbours, &self.slots, &self.lock, own.condition())
+            || !leaves_idle_unaware(&own.neighbours, &self.slots, &self.lock)
         {
             return;
         }

@@ -157,7 +157,8 @@ impl Engine {
 
     pub fn ask(&mut self, worker: usize, slot: u16) {
         let asked = usize::from(slot);
-        self.workers[worker].has_woken = self.slots[asked].ask(self.now_us());
+        self.slots[asked].ask(self.now_us());
+        self.workers[worker].has_rung = true;
         self.outcome.handovers += 1;
         self.ring(worker, asked);
     }
@@ -187,8 +188,7 @@ impl Engine {
         if let Some((slot, _)) = self.workers[worker].neighbours.least_idle(&self.slots) {
             self.ask(worker, slot);
         }
-        let own = &self.workers[worker];
-        if own.gate.is_none() && !own.has_woken {
+        if self.workers[worker].gate.is_none() {
             self.pull_in_if_later();
         }
     }

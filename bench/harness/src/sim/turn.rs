@@ -73,7 +73,7 @@ impl Engine {
     pub fn come_out_of_wait(&mut self, worker: usize, cause: Option<Cause>) {
         let now_us = self.now_us();
         let own = &mut self.workers[worker];
-        own.has_woken = false;
+        own.has_rung = false;
         own.bell_rang = false;
         own.turn_began_us = now_us;
         own.accepted_in_turn = 0;

@@ -57,11 +57,9 @@ pub struct Worker {
     pub accept_disabled: u64,
     pub competes: bool,
     pub has_yielded: bool,
-    pub has_woken: bool,
+    pub has_rung: bool,
     pub asked: Option<Asked>,
     pub bell_rang: bool,
-    /// The guard's tick that this worker has pulled in: from when, to when.
-    pub pulled_in: Option<(u64, u64)>,
     pub turn_began_us: u64,
     pub accepted_in_turn: u64,
     /// Whose socket the last one came from.
@@ -95,10 +93,9 @@ impl Worker {
             accept_disabled: 0,
             competes: false,
             has_yielded: false,
-            has_woken: false,
+            has_rung: false,
             asked: None,
             bell_rang: false,
-            pulled_in: None,
             turn_began_us: 0,
             accepted_in_turn: 0,
             accepted_from: slot,
@@ -109,6 +106,6 @@ impl Worker {
     }
 
     pub fn condition(&self) -> Condition {
-        Condition { willing: self.willing, competes: self.competes, has_woken: self.has_woken }
+        Condition { willing: self.willing, competes: self.competes }
     }
 }

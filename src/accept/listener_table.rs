@@ -7,6 +7,7 @@ use crate::sys::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
+#[derive(Clone)]
 pub struct ListenerTable {
     /// Sockets that a listener can have.
     group_size: usize,
@@ -17,6 +18,8 @@ pub struct ListenerTable {
     /// For them: holds all listeners, each under its number, once there are two. Children inherit it
     /// and never change it: an epoll set belongs to all who have it open.
     all: Option<Arc<Epoll>>,
+    /// The herd's count of changes, as far as they are in this table.
+    pub known_changes: u64,
 }
 
 /// What a worker gets.
@@ -38,10 +41,17 @@ impl ListenerSet {
 
 impl ListenerTable {
     pub fn new(group_size: usize, arms_at_once: bool) -> ListenerTable {
-        ListenerTable { group_size, listeners: Vec::new(), arms_at_once, all: None }
+        ListenerTable {
+            group_size,
+            listeners: Vec::new(),
+            arms_at_once,
+            all: None,
+            known_changes: 0,
+        }
     }
 
-    /// Returns the listener's number.
+    /// Returns the listener's number. This and what else changes the table leave it to the caller to
+    /// throw it away after an error.
     pub fn insert(&mut self, listener: Listener) -> Result<usize> {
         let free = self.listeners.iter().position(Option::is_none);
         let number = free.unwrap_or(self.listeners.len());
@@ -53,17 +63,11 @@ impl ListenerTable {
         }
         let fd = listener.fd().as_raw_fd();
         self.listeners[number] = Some(Arc::new(listener));
-        let extended = match &self.all {
-            Some(all) => all.add(fd, epoll::IN, number as u64),
-            None => self.set_of_all().map(|all| self.all = all),
-        };
-        match extended {
-            Ok(()) => Ok(number),
-            Err(error) => {
-                self.listeners[number] = None;
-                Err(error)
-            }
+        match &self.all {
+            Some(all) => all.add(fd, epoll::IN, number as u64)?,
+            None => self.all = self.set_of_all()?,
         }
+        Ok(number)
     }
 
     /// All of them, or none.
@@ -75,13 +79,11 @@ impl ListenerTable {
                 Ok(number) => numbers.push(number),
                 Err(error) => {
                     for number in numbers {
-                        let listener = self.listeners[number].take();
-                        if let (Some(set), Some(listener)) = (&set_before, listener) {
+                        if let (Some(set), Some(listener)) = (&set_before, self.get(number)) {
                             // Before it is closed: the host has the file open, so the set would keep it.
                             let _ = set.delete(listener.fd().as_raw_fd());
                         }
                     }
-                    self.all = set_before;
                     return Err(error);
                 }
             }
@@ -91,17 +93,9 @@ impl ListenerTable {
 
     pub fn remove(&mut self, number: usize) -> Result<()> {
         let place = self.listeners.get_mut(number).ok_or(Error::NOT_FOUND)?;
-        let removed = place.take().ok_or(Error::NOT_FOUND)?;
-        match self.set_of_all() {
-            Ok(all) => {
-                self.all = all;
-                Ok(())
-            }
-            Err(error) => {
-                self.listeners[number] = Some(removed);
-                Err(error)
-            }
-        }
+        place.take().ok_or(Error::NOT_FOUND)?;
+        self.all = self.set_of_all()?;
+        Ok(())
     }
 
     fn set_of_all(&self) -> Result<Option<Arc<Epoll>>> {
@@ -120,8 +114,8 @@ impl ListenerTable {
         places.filter_map(|(number, place)| Some((number, place.as_ref()?)))
     }
 
-    pub fn get(&self, number: usize) -> Option<Arc<Listener>> {
-        self.listeners.get(number).cloned().flatten()
+    pub fn get(&self, number: usize) -> Option<&Listener> {
+        self.listeners.get(number)?.as_deref()
     }
 
     pub fn snapshot(&self) -> ListenerSet {

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     /// Where and why the last panic of this thread happened, for the log.
@@ -40,8 +40,9 @@ fn describe(payload: &(dyn Any + Send)) -> &str {
 /// The default hook would write to the host's stderr. Panics of this library's own code are kept for
 /// the log instead; those of a Rust program around it go where they went before.
 pub fn install_hook() {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
+    // No Once: in a child that is forked while a thread of the parent is in it, it would never be done.
+    static INSTALLED: AtomicBool = AtomicBool::new(false);
+    if !INSTALLED.swap(true, Ordering::Relaxed) {
         let former = panic::take_hook();
         panic::set_hook(Box::new(move |info: &PanicHookInfo| {
             let own = info.location().filter(|location| location.file().starts_with(source_root()));
@@ -53,7 +54,7 @@ pub fn install_hook() {
                 None => former(info),
             }
         }));
-    });
+    }
 }
 
 /// The folder of this library's sources as the compiler names it in panics.

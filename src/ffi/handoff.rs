@@ -25,7 +25,7 @@ pub extern "C" fn herd_on_handoff(
             return Err(Error::errno(libc::EOPNOTSUPP));
         }
         handle.refuse_with_workers()?;
-        handle.herd.on_handoff(Acceptance::of_sent(handoff, HostPointer(handoff_data)));
+        handle.herd.on_handoff(Acceptance::of_sent(handoff, HostPointer(handoff_data)))?;
         Ok(0)
     })
 }

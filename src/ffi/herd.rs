@@ -157,7 +157,7 @@ pub extern "C" fn herd_add_listener(
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {
         let number = listener_number(listener)?;
-        handle.herd.listener(number)?;
+        handle.herd.listener_fd(number)?;
         handle.refuse_with_workers()?;
         handle.herd.remove_listener(number)?;
         Ok(0)
@@ -177,8 +177,8 @@ pub extern "C" fn herd_listener_address(
     buffer_bytes: usize,
 ) -> c_int {
     with_herd(herd, |handle| {
-        let listener = handle.herd.listener(listener_number(listener)?)?;
-        write_text(&listener.name, buffer, buffer_bytes)
+        let number = listener_number(listener)?;
+        handle.herd.with_listener(number, |found| write_text(&found.name, buffer, buffer_bytes))
     })
 }
 

@@ -11,7 +11,6 @@ use crate::sys::clock::now_us;
 use crate::sys::transfer::{self, Label, Transfer};
 use crate::sys::{Error, Result};
 use std::os::fd::RawFd;
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl Herd {
@@ -52,12 +51,12 @@ impl Herd {
         (u64::from(slot) + 1) << 32 | u64::from(claim.generation())
     }
 
-    pub fn on_handoff(&self, acceptance: Acceptance) {
-        *self.sent_acceptance.lock().unwrap_or_else(PoisonError::into_inner) = acceptance;
+    pub fn on_handoff(&self, acceptance: Acceptance) -> Result<()> {
+        self.sent_acceptance.replace(|_| Ok((acceptance, ())))
     }
 
-    pub fn sent_acceptance(&self) -> Acceptance {
-        *self.sent_acceptance.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn sent_acceptance(&self) -> Result<Acceptance> {
+        self.sent_acceptance.read(|&acceptance| acceptance)
     }
 
     // --- choosing ---

@@ -8,8 +8,6 @@ use crate::sys::address::Address;
 use crate::sys::socket::ListenOptions;
 use crate::sys::{Error, Result};
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, MutexGuard, PoisonError};
 
 const DEFAULT_BACKLOG: u32 = 4096;
 
@@ -34,32 +32,36 @@ impl Herd {
     }
 
     fn insert(&self, made: Result<Listener>, what: std::fmt::Arguments) -> Result<usize> {
-        let inserted = made.and_then(|listener| self.lock_listeners().insert(listener));
-        if inserted.is_ok() {
-            self.note_listener_change();
-        }
+        let inserted =
+            made.and_then(|listener| self.change_listeners(|listeners| listeners.insert(listener)));
         inserted.inspect_err(|error| self.log.error(format_args!("{what}: {error}")))
     }
 
     /// All of them, or none.
     pub fn insert_all(&self, listeners: Vec<Listener>) -> Result<()> {
-        if !listeners.is_empty() {
-            self.lock_listeners().insert_all(listeners)?;
-            self.note_listener_change();
+        if listeners.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        self.change_listeners(|table| table.insert_all(listeners))
     }
 
     pub fn remove_listener(&self, number: usize) -> Result<()> {
         self.may_change_listeners()?;
-        self.lock_listeners().remove(number)?;
-        self.note_listener_change();
-        Ok(())
+        self.change_listeners(|listeners| listeners.remove(number))
     }
 
-    fn note_listener_change(&self) {
-        let changes = self.region.listener_changes.count(self.known_changes.load(SeqCst));
-        self.known_changes.store(changes, SeqCst);
+    /// On a copy, which takes the place of what is there together with the count of its change: so a
+    /// child that is forked meanwhile either has both, or is told that it does not know all.
+    fn change_listeners<R>(
+        &self,
+        change: impl FnOnce(&mut ListenerTable) -> Result<R>,
+    ) -> Result<R> {
+        self.listeners.replace(|listeners| {
+            let mut changed = listeners.clone();
+            let result = change(&mut changed)?;
+            changed.known_changes = self.region.listener_changes.count(listeners.known_changes);
+            Ok((changed, result))
+        })
     }
 
     /// Who accepts for all workers must have the same listeners as they.
@@ -70,45 +72,49 @@ impl Herd {
         Ok(())
     }
 
-    pub fn listener(&self, number: usize) -> Result<Arc<Listener>> {
-        self.lock_listeners().get(number).ok_or(Error::NOT_FOUND)
+    /// `look` must not call the host.
+    pub fn with_listener<R>(
+        &self,
+        number: usize,
+        look: impl FnOnce(&Listener) -> Result<R>,
+    ) -> Result<R> {
+        self.listeners.read(|listeners| look(listeners.get(number).ok_or(Error::NOT_FOUND)?))?
     }
 
     /// The listeners as they are now, for a new worker. A child that was forked before they were
     /// changed does not know them all.
     pub fn listeners(&self) -> Result<ListenerSet> {
+        let (set, known_changes) =
+            self.listeners.read(|listeners| (listeners.snapshot(), listeners.known_changes))?;
         if self.shares_listeners() {
-            self.check_knows_all()?;
+            self.check_knows_all(known_changes)?;
         }
-        Ok(self.lock_listeners().snapshot())
+        Ok(set)
     }
 
-    fn check_knows_all(&self) -> Result<()> {
+    fn check_knows_all(&self, known_changes: u64) -> Result<()> {
         let log = &self.log;
         let Some(changes) = self.region.listener_changes.word() else {
             log.error(format_args!("worker: something has written to the herd's shared memory"));
             return Err(Error::DAMAGED);
         };
-        if changes != self.known_changes.load(SeqCst) {
+        if changes != known_changes {
             log.error(format_args!("worker: forked before the listeners were changed"));
             return Err(Error::errno(libc::ESTALE));
         }
         Ok(())
     }
 
-    fn lock_listeners(&self) -> MutexGuard<'_, ListenerTable> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn listener_fd(&self, number: usize) -> Result<RawFd> {
-        Ok(self.listener(number)?.fd().as_raw_fd())
+        self.with_listener(number, |listener| Ok(listener.fd().as_raw_fd()))
     }
 
     /// The socket that a listener has for a slot: the only one, if all slots share it.
     pub fn slot_listener_fd(&self, number: usize, slot: usize) -> Result<RawFd> {
         self.slot(slot)?;
-        let listener = self.listener(number)?;
-        Ok(listener.members().get(slot).unwrap_or(listener.fd()).as_raw_fd())
+        self.with_listener(number, |listener| {
+            Ok(listener.members().get(slot).unwrap_or(listener.fd()).as_raw_fd())
+        })
     }
 }
 

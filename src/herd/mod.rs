@@ -24,11 +24,12 @@ use crate::sys::clock::now_us;
 use crate::sys::epoll::Epoll;
 use crate::sys::fork::ForkToken;
 use crate::sys::host::HostPointer;
+use crate::sys::inherited::Inherited;
 use crate::sys::transfer::Transfer;
 use crate::sys::{Error, Result, epoll};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{Arc, Mutex};
 
 /// What concerns a slot in this process only: what other threads and signal handlers ask of its
 /// worker.
@@ -68,10 +69,8 @@ pub struct Herd {
     /// One for each slot, in HANDOFF: connections on their way to its worker.
     queues: Vec<Transfer>,
     /// What the host wants done with connections that were sent to it.
-    sent_acceptance: Mutex<Acceptance>,
-    listeners: Mutex<ListenerTable>,
-    /// The changes of listeners that this process knows of.
-    known_changes: AtomicU64,
+    sent_acceptance: Inherited<Acceptance>,
+    listeners: Inherited<ListenerTable>,
 }
 
 impl Herd {
@@ -115,9 +114,11 @@ impl Herd {
             remotes: (0..slots).map(|_| Arc::default()).collect(),
             guard,
             queues,
-            sent_acceptance: Mutex::new(Acceptance::of_sent(None, HostPointer(ptr::null_mut()))),
-            listeners: Mutex::new(ListenerTable::new(group_size, has_accept_right)),
-            known_changes: AtomicU64::new(0),
+            sent_acceptance: Inherited::new(Acceptance::of_sent(
+                None,
+                HostPointer(ptr::null_mut()),
+            )),
+            listeners: Inherited::new(ListenerTable::new(group_size, has_accept_right)),
             settings,
             log,
         };

@@ -11,6 +11,7 @@ pub mod error;
 pub mod fork;
 pub mod guard_timer;
 pub mod host;
+pub mod inherited;
 pub mod memory;
 pub mod named_memory;
 pub mod probes;

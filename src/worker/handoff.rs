@@ -56,7 +56,7 @@ impl Passing {
         let mut chosen = Vec::new();
         chosen.try_reserve_exact(batch).map_err(|_| Error::NO_MEMORY)?;
         Ok(Passing {
-            of_sent: herd.sent_acceptance(),
+            of_sent: herd.sent_acceptance()?,
             pending: RefCell::new(pending),
             chosen: RefCell::new(chosen),
             retry_at_us: Cell::new(None),

@@ -6,6 +6,7 @@ use super::error_class::{ErrorClass, classify};
 use super::handoff::Origin;
 use super::listener::{Acceptance, Delivery};
 use crate::shm::slot::{Counters, count};
+use crate::sys::of_process::OfProcess;
 use crate::sys::socket::{self, Connection};
 use crate::sys::{Error, Result};
 use std::cell::{Cell, RefCell};
@@ -44,7 +45,7 @@ pub struct Acceptor {
     /// Connections that may still be accepted in this turn.
     budget: Cell<u32>,
     retries_left: Cell<u32>,
-    accepted: RefCell<VecDeque<Accepted>>,
+    accepted: OfProcess<RefCell<VecDeque<Accepted>>>,
     /// How many these are, for a look that costs a load.
     kept: Cell<usize>,
 }
@@ -62,7 +63,7 @@ impl Acceptor {
             next_place: Cell::new(0),
             budget: Cell::new(0),
             retries_left: Cell::new(0),
-            accepted: RefCell::new(accepted),
+            accepted: OfProcess::new(RefCell::new(accepted))?,
             kept: Cell::new(0),
         })
     }

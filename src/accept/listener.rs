@@ -60,6 +60,8 @@ pub struct Listener {
     /// The first is slot 0's. Where each slot has one, it is kept open in every process of the herd:
     /// the kernel resets what waits at a member when its last descriptor is closed.
     members: Vec<OwnedFd>,
+    /// The file numbers of these.
+    files: Vec<u64>,
     backlog: u32,
     /// As text for messages: where it listens.
     pub name: String,
@@ -80,6 +82,7 @@ impl Listener {
         // An error from here on removes the file.
         let mut listener = Listener {
             members: vec![fd],
+            files: Vec::new(),
             backlog: options.backlog,
             name: String::new(),
             acceptance,
@@ -90,6 +93,7 @@ impl Listener {
         if let Some(bound @ Address::Inet(_)) = bound.filter(|_| group.size > 1) {
             add_members(&mut listener.members, &bound, options, group)?;
         }
+        listener.files = files_of(&listener.members)?;
         Ok(listener)
     }
 
@@ -98,7 +102,9 @@ impl Listener {
         let fd = socket::adopt_listener(fd)?;
         let bound = socket::bound_address(&fd)?;
         let name = bound.map_or_else(|| format!("fd {}", fd.as_raw_fd()), |a| a.to_string());
-        Ok(Listener { members: vec![fd], backlog: 0, name, acceptance, file: None })
+        let members = vec![fd];
+        let files = files_of(&members)?;
+        Ok(Listener { members, files, backlog: 0, name, acceptance, file: None })
     }
 
     /// The one that every listener has.
@@ -110,6 +116,11 @@ impl Listener {
         &self.members
     }
 
+    /// Whether its descriptors lead to its sockets in this process.
+    pub fn is_open_here(&self) -> bool {
+        files_of(&self.members).is_ok_and(|files| files == self.files)
+    }
+
     /// Has a slot's member listen, if the slot has one of its own.
     pub fn listen_for(&self, slot: usize) -> Result<()> {
         match self.members.get(slot).filter(|_| self.members.len() > 1) {
@@ -117,6 +128,10 @@ impl Listener {
             None => Ok(()),
         }
     }
+}
+
+fn files_of(members: &[OwnedFd]) -> Result<Vec<u64>> {
+    members.iter().map(socket::file_number).collect()
 }
 
 /// With the hash, a member listens from when its slot has its first worker on, since the kernel

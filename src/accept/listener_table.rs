@@ -3,6 +3,7 @@
 use super::listener::Listener;
 use crate::reactor::LISTENER_LIMIT;
 use crate::sys::epoll::{self, Epoll};
+use crate::sys::fork::ForkToken;
 use crate::sys::{Error, Result};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -20,6 +21,8 @@ pub struct ListenerTable {
     all: Option<Arc<Epoll>>,
     /// The herd's count of changes, as far as they are in this table.
     pub known_changes: u64,
+    /// The process that made the last of them; None: there was none.
+    pub changed_by: Option<ForkToken>,
 }
 
 /// What a worker gets.
@@ -47,6 +50,7 @@ impl ListenerTable {
             arms_at_once,
             all: None,
             known_changes: 0,
+            changed_by: None,
         }
     }
 
@@ -109,13 +113,28 @@ impl ListenerTable {
         Ok(Some(Arc::new(all)))
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (u16, &Arc<Listener>)> {
+    fn numbered(&self) -> impl Iterator<Item = (u16, &Arc<Listener>)> + Clone {
         let places = (0u16..).zip(&self.listeners);
         places.filter_map(|(number, place)| Some((number, place.as_ref()?)))
     }
 
     pub fn get(&self, number: usize) -> Option<&Listener> {
         self.listeners.get(number)?.as_deref()
+    }
+
+    /// Whether this process has the descriptors of all of it. The kernel copies those for a child before
+    /// it copies memory (copy_process in kernel/fork.c): what a thread of the parent opens and notes here
+    /// between the two, the child finds noted, and under that number nothing, or something else.
+    pub fn is_open_here(&self) -> bool {
+        let mut numbered = self.numbered();
+        self.changed_by.is_none_or(ForkToken::is_current)
+            || numbered.clone().all(|(_, listener)| listener.is_open_here())
+                && self.all.as_ref().is_none_or(|all| {
+                    // Changes nothing in a set that has it, and fails in any other.
+                    numbered.next().is_some_and(|(number, listener)| {
+                        all.modify(listener.fd().as_raw_fd(), epoll::IN, number.into()).is_ok()
+                    })
+                })
     }
 
     pub fn snapshot(&self) -> ListenerSet {

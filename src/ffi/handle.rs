@@ -51,9 +51,10 @@ impl HerdHandle {
         let worker = Worker::new(&self.herd, slot, |slot| self.worker_handle(slot))?;
         let slot = worker.slot_number();
         let place = self.workers[usize::from(slot)].worker.get();
-        // SAFETY: this thread has just claimed the slot, so nobody else changes its place. What may
-        // stand there is a parent's worker that this process inherited.
-        unsafe { *place = Some(Box::new(worker)) };
+        // SAFETY: this thread has just claimed the slot, so nobody else changes its place.
+        let former = unsafe { (*place).replace(Box::new(worker)) };
+        // A parent's, which this process inherited: freed when nobody can find it there any more.
+        drop(former);
         Ok(self.worker_handle(slot))
     }
 
@@ -77,8 +78,8 @@ impl WorkerHandle {
             return Err(Error::REENTERED);
         }
         // SAFETY: as above; no callback of the worker is running.
-        drop(unsafe { (*self.worker.get()).take() });
-        Ok(())
+        let taken = unsafe { (*self.worker.get()).take() };
+        taken.map_or(Ok(()), |mut worker| worker.take_over())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::abi::{HERD_LISTEN_DUAL_STACK, herd_listen_options};
 use crate::accept::listener::{Acceptance, Group, Listener};
 use crate::accept::listener_table::{ListenerSet, ListenerTable};
 use crate::sys::address::Address;
+use crate::sys::fork::ForkToken;
 use crate::sys::socket::ListenOptions;
 use crate::sys::{Error, Result};
 use std::os::fd::{AsRawFd, RawFd};
@@ -59,7 +60,9 @@ impl Herd {
         self.listeners.replace(|listeners| {
             let mut changed = listeners.clone();
             let result = change(&mut changed)?;
+            let process = ForkToken::current()?;
             changed.known_changes = self.region.listener_changes.count(listeners.known_changes);
+            changed.changed_by = Some(process);
             Ok((changed, result))
         })
     }
@@ -84,10 +87,15 @@ impl Herd {
     /// The listeners as they are now, for a new worker. A child that was forked before they were
     /// changed does not know them all.
     pub fn listeners(&self) -> Result<ListenerSet> {
-        let (set, known_changes) =
-            self.listeners.read(|listeners| (listeners.snapshot(), listeners.known_changes))?;
+        let (set, known_changes, is_open_here) = self.listeners.read(|listeners| {
+            (listeners.snapshot(), listeners.known_changes, listeners.is_open_here())
+        })?;
         if self.shares_listeners() {
             self.check_knows_all(known_changes)?;
+        }
+        if !is_open_here {
+            self.log.error(format_args!("worker: forked while the listeners were changed"));
+            return Err(Error::errno(libc::ESTALE));
         }
         Ok(set)
     }

@@ -19,6 +19,7 @@ pub use tag::{LISTENER_LIMIT, Source};
 use crate::abi::{herd_event, herd_timer, herd_worker};
 use crate::sys::clock::{self, now_us};
 use crate::sys::epoll::{self, Epoll};
+use crate::sys::of_process::OfProcess;
 use crate::sys::{Error, Result};
 use event::{epoll_bits, ready_bits};
 use posted::Posted;
@@ -48,12 +49,14 @@ pub struct Arrived {
 }
 
 pub struct Reactor {
-    epoll: Epoll,
+    /// In a child the number may lead to another file: the kernel copies descriptors before it copies
+    /// memory (copy_process in kernel/fork.c), and the worker may have been made in between.
+    epoll: OfProcess<Epoll>,
     /// Marks the events and timers of this worker, so that another's is not unlinked by mistake.
     owner: u16,
-    registry: RefCell<Registry>,
+    registry: OfProcess<RefCell<Registry>>,
     posted: Posted,
-    timers: RefCell<Timers>,
+    timers: OfProcess<RefCell<Timers>>,
     /// Theirs, for a look that costs a load.
     next_deadline_us: Cell<Option<u64>>,
     /// The library's own.
@@ -73,16 +76,21 @@ impl Reactor {
         room.try_reserve_exact(EVENTS_PER_WAIT).map_err(|_| Error::NO_MEMORY)?;
         room.resize(EVENTS_PER_WAIT, epoll::NO_EVENT);
         Ok(Reactor {
-            epoll: Epoll::new()?,
+            epoll: OfProcess::new(Epoll::new()?)?,
             owner,
-            registry: RefCell::new(Registry::with_capacity(expected)?),
+            registry: OfProcess::new(RefCell::new(Registry::with_capacity(expected)?))?,
             posted: Posted::default(),
-            timers: RefCell::new(Timers::default()),
+            timers: OfProcess::new(RefCell::default())?,
             next_deadline_us: Cell::new(None),
-            watches: Watches::default(),
+            watches: Watches::new()?,
             room: RefCell::new(room),
             misposted: Cell::new(0),
         })
+    }
+
+    /// For a child, and a worker that was whole at the fork: its descriptor is closed with it.
+    pub fn take_over(&mut self) -> Result<()> {
+        self.epoll.take_over()
     }
 
     // --- the library's own descriptors ---

@@ -3,6 +3,7 @@
 
 use super::tag::{Source, Tag};
 use crate::sys::epoll::Epoll;
+use crate::sys::of_process::OfProcess;
 use crate::sys::{Error, Result};
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
@@ -36,15 +37,22 @@ impl HostSet {
     }
 }
 
-#[derive(Default)]
 pub struct Watches {
-    watches: RefCell<Vec<Watch>>,
+    watches: OfProcess<RefCell<Vec<Watch>>>,
     /// Whether any of them is a leftover, for a look that costs a load.
     has_leftover: Cell<bool>,
     host_set: Cell<Option<HostSet>>,
 }
 
 impl Watches {
+    pub fn new() -> Result<Watches> {
+        Ok(Watches {
+            watches: OfProcess::new(RefCell::default())?,
+            has_leftover: Cell::new(false),
+            host_set: Cell::new(None),
+        })
+    }
+
     /// To the worker's own set first: exclusive wake-ups go from one set to the next in the order
     /// of ADD and end at the first that is waited on (ep_poll_callback in fs/eventpoll.c), the
     /// host's, so that its worker's own knows by then.

@@ -13,15 +13,17 @@ use crate::sys::named_memory::Look;
 use crate::sys::{Error, Result};
 use std::mem::{offset_of, size_of};
 use std::slice;
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub struct Observed {
     look: Look,
     identity: Identity,
     /// The last moment that the workers noted. Known once the herd has ended, which is for good: its
-    /// name goes to another file.
-    ended_us: OnceLock<u64>,
+    /// name goes to another file. Until then: RUNS.
+    ended_us: AtomicU64,
 }
+
+const RUNS: u64 = u64::MAX;
 
 /// For which any bytes are a value.
 ///
@@ -50,7 +52,7 @@ impl Observed {
         let mut identity = Identity::new(0, 0, 0);
         read(&look, &mut identity, offset_of!(Header, identity))?;
         identity.check(bytes)?;
-        Ok(Observed { look, identity, ended_us: OnceLock::new() })
+        Ok(Observed { look, identity, ended_us: AtomicU64::new(RUNS) })
     }
 
     fn last_noted_us(&self) -> Result<u64> {
@@ -82,11 +84,12 @@ impl Source for Observed {
     }
 
     fn is_alive(&self) -> Result<bool> {
-        Ok(self.ended_us.get().is_none() && self.look.is_in_use()?)
+        Ok(self.ended_us.load(Relaxed) == RUNS && self.look.is_in_use()?)
     }
 
     fn until_us(&self) -> Result<u64> {
-        if let Some(&ended_us) = self.ended_us.get() {
+        let ended_us = self.ended_us.load(Relaxed);
+        if ended_us != RUNS {
             return Ok(ended_us);
         }
         if self.is_alive()? {
@@ -94,7 +97,8 @@ impl Source for Observed {
         }
         // After it was seen to have ended, so that nothing is noted any more.
         let last_us = self.last_noted_us()?;
-        Ok(*self.ended_us.get_or_init(|| last_us))
+        let noted = self.ended_us.compare_exchange(RUNS, last_us, Relaxed, Relaxed);
+        Ok(noted.map_or_else(|by_another| by_another, |_| last_us))
     }
 
     fn with_slot(&self, number: usize, look: &mut dyn FnMut(&Slot)) -> Result<()> {

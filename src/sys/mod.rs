@@ -14,6 +14,7 @@ pub mod host;
 pub mod inherited;
 pub mod memory;
 pub mod named_memory;
+pub mod of_process;
 pub mod probes;
 pub mod record_lock;
 pub mod socket;

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname,
     getsockopt, listen, setsockopt, socket,
 };
-use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat};
+use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -109,6 +109,11 @@ pub fn bind_into_group(address: &Address, options: &ListenOptions) -> Result<Own
 /// Whether a socket listens.
 pub fn listens(fd: &OwnedFd) -> Result<bool> {
     Ok(getsockopt(fd, AcceptConn)?)
+}
+
+/// What tells the open file from every other socket (sock_alloc in net/socket.c numbers them).
+pub fn file_number(fd: &OwnedFd) -> Result<u64> {
+    Ok(fstat(fd)?.st_ino)
 }
 
 /// Removes a Unix socket's file that nobody listens on any more: what a crashed server leaves

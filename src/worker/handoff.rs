@@ -11,6 +11,7 @@ use crate::log::Task;
 use crate::reactor::Queue;
 use crate::shm::slot::count;
 use crate::sys::clock::now_us;
+use crate::sys::of_process::OfProcess;
 use crate::sys::socket::Connection;
 use crate::sys::transfer::{Label, SENT_AT_ONCE_MAX};
 use crate::sys::{Error, Result};
@@ -30,9 +31,9 @@ struct Chosen {
 pub(super) struct Passing {
     pub(super) of_sent: Acceptance,
     /// Accepted, and not given to anybody.
-    pending: RefCell<VecDeque<Accepted>>,
+    pending: OfProcess<RefCell<VecDeque<Accepted>>>,
     /// Those of them that are about to be sent, and where.
-    chosen: RefCell<Vec<Chosen>>,
+    chosen: OfProcess<RefCell<Vec<Chosen>>>,
     /// When to try again with those that nobody could take.
     retry_at_us: Cell<Option<u64>>,
     pub(super) watches_queue: Cell<bool>,
@@ -57,8 +58,8 @@ impl Passing {
         chosen.try_reserve_exact(batch).map_err(|_| Error::NO_MEMORY)?;
         Ok(Passing {
             of_sent: herd.sent_acceptance()?,
-            pending: RefCell::new(pending),
-            chosen: RefCell::new(chosen),
+            pending: OfProcess::new(RefCell::new(pending))?,
+            chosen: OfProcess::new(RefCell::new(chosen))?,
             retry_at_us: Cell::new(None),
             watches_queue: Cell::new(false),
             queue_ready: Cell::new(false),

@@ -214,6 +214,11 @@ impl Worker {
         }
     }
 
+    /// Whoever destroys an inherited worker has known it before the fork.
+    pub fn take_over(&mut self) -> Result<()> {
+        self.reactor.take_over()
+    }
+
     pub fn is_of_this_process(&self) -> bool {
         self.process.is_current()
     }

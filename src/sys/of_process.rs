@@ -1,0 +1,81 @@
+//! Memory that changes while a thread works with it, and that a fork can therefore find half changed: a
+//! vector that grows has freed its old place before it knows its new one.
+
+use super::error::Result;
+use super::fork::ForkToken;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+
+/// A value that is taken apart only by the process that made it. In a forked child what it owns stays
+/// until the child ends or execs.
+pub struct OfProcess<T> {
+    value: ManuallyDrop<T>,
+    maker: ForkToken,
+}
+
+impl<T> OfProcess<T> {
+    pub fn new(value: T) -> Result<OfProcess<T>> {
+        Ok(OfProcess { value: ManuallyDrop::new(value), maker: ForkToken::current()? })
+    }
+}
+
+impl<T> OfProcess<T> {
+    /// To be taken apart by this process, which was forked from the maker's when nothing changed it.
+    pub fn take_over(&mut self) -> Result<()> {
+        self.maker = ForkToken::current()?;
+        Ok(())
+    }
+}
+
+impl<T> Deref for OfProcess<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for OfProcess<T> {
+    fn drop(&mut self) {
+        if self.maker.is_current() {
+            // SAFETY: not used afterwards.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::fork::NO_OTHER_FORK;
+    use nix::sys::wait::{WaitStatus, waitpid};
+    use nix::unistd::{ForkResult, fork};
+    use std::cell::Cell;
+
+    struct Noting<'a>(&'a Cell<bool>);
+
+    impl Drop for Noting<'_> {
+        fn drop(&mut self) {
+            self.0.set(true);
+        }
+    }
+
+    #[test]
+    fn only_its_maker_takes_it_apart() {
+        let _alone = NO_OTHER_FORK.lock();
+        let is_apart = Cell::new(false);
+        let value = OfProcess::new(Noting(&is_apart)).unwrap();
+        // SAFETY: the child drops the value and ends with _exit.
+        let child = match unsafe { fork() }.unwrap() {
+            ForkResult::Parent { child } => child,
+            ForkResult::Child => {
+                drop(value);
+                // SAFETY: ends the process at once.
+                unsafe { libc::_exit(if is_apart.get() { 1 } else { 0 }) }
+            }
+        };
+        assert_eq!(waitpid(child, None), Ok(WaitStatus::Exited(child, 0)));
+        drop(value);
+        assert!(is_apart.get());
+    }
+}

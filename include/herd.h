@@ -1159,7 +1159,8 @@ int herd_create(const struct herd_config *config,
  * Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
  * Unix sockets if this process made them; or what `herd_open` made. Other processes go on. The last
  * process of a herd that calls it removes the herd's name. The herd's pointer and those of its
- * workers are invalid afterwards, and nothing finds that out.
+ * workers are invalid afterwards, and nothing finds that out. In a forked child, what the parent's
+ * workers have in memory and descriptors stays until the child ends or execs.
  *
  * Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Thread: any,
  * while no other call on the herd runs in this process. Since 0.1.
@@ -1203,7 +1204,8 @@ int herd_is_steered(const struct herd *herd);
  * HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
  * negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
  * -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys a worker.
- * Since 0.1.
+ * Fork: not while another thread is in this call; a child that is forked then may be refused workers
+ * (-ESTALE of `herd_worker_create`). Since 0.1.
  */
 int herd_listen(struct herd *herd,
                 const char *address,
@@ -1693,11 +1695,13 @@ uint32_t herd_abi(void);
  * Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of
  * `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
  * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
- * process was forked before they were changed; HERD_EDAMAGED: in these modes, something has written
+ * process was forked before they were changed, and in every mode it was forked while another thread
+ * changed them; HERD_EDAMAGED: in these modes, something has written
  * to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
  * epoll_ctl(2); other negated errno values of fcntl(2), and in HERD_MODE_REUSEPORT of listen(2).
  * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this process
- * cannot use it (HERD_EFORKED). Since 0.1.
+ * cannot use it (HERD_EFORKED); a child makes its own, whatever other threads of the parent were
+ * calling when it was forked. Since 0.1.
  */
 int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
 
@@ -1705,8 +1709,9 @@ int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker)
  * Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker
  * to accept. Connections and events that the host has are the host's to close and free; an event
  * or timer that was in use here has to be initialised before it is used again. Connections that
- * were accepted but not yet handed over are closed. In a forked child it gives back the child's
- * copy only.
+ * were accepted but not yet handed over are closed. In a forked child, for a worker that the caller
+ * had before the fork, it closes the child's copy of the worker's descriptor only; other memory and
+ * accepted connections of the parent's worker stay in the child until it ends or execs.
  *
  * Returns 0. -EINVAL: NULL; HERD_EDESTROYED: it was destroyed already; HERD_EREENTERED: called from
  * a callback of this worker. Thread: the worker's own, after all other calls on it have returned.

@@ -193,7 +193,11 @@ pub fn destroy_herd(herd: *mut abi::herd) -> c_int {
     // Not above, where the herd is borrowed, also by who would log a panic.
     let drop_herd = || {
         // SAFETY: made by into_herd_pointer; no worker of this process uses it.
-        drop(unsafe { Box::from_raw(herd.cast::<AnyHerd>()) });
+        let herd = unsafe { Box::from_raw(herd.cast::<AnyHerd>()) };
+        if matches!(&*herd, AnyHerd::Own(handle) if !handle.herd.has_its_descriptors()) {
+            // Descriptors of the host's have their numbers, or will.
+            std::mem::forget(herd);
+        }
         Ok(0)
     };
     code(fence(drop_herd, |_| ()))

@@ -52,7 +52,8 @@ pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) 
 /// Gives back what `herd_create` and `herd_listen` made in this process, and removes the files of
 /// Unix sockets if this process made them; or what `herd_open` made. Other processes go on. The last
 /// process of a herd that calls it removes the herd's name. The herd's pointer and those of its
-/// workers are invalid afterwards, and nothing finds that out.
+/// workers are invalid afterwards, and nothing finds that out. In a forked child, what the parent's
+/// workers have in memory and descriptors stays until the child ends or execs.
 ///
 /// Returns 0; -EINVAL: NULL; -EBUSY: a worker of this process is not destroyed yet. Thread: any,
 /// while no other call on the herd runs in this process. Since 0.1.
@@ -100,7 +101,8 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
 /// negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
 /// -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys a worker.
-/// Since 0.1.
+/// Fork: not while another thread is in this call; a child that is forked then may be refused workers
+/// (-ESTALE of `herd_worker_create`). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
     herd: *mut herd,

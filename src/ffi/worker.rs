@@ -23,11 +23,13 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// Returns 0 and stores the worker in `*worker`. HERD_ENOSLOT: every slot is taken (that of
 /// `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
 /// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
-/// process was forked before they were changed; HERD_EDAMAGED: in these modes, something has written
+/// process was forked before they were changed, and in every mode it was forked while another thread
+/// changed them; HERD_EDAMAGED: in these modes, something has written
 /// to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
 /// epoll_ctl(2); other negated errno values of fcntl(2), and in HERD_MODE_REUSEPORT of listen(2).
 /// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this process
-/// cannot use it (HERD_EFORKED). Since 0.1.
+/// cannot use it (HERD_EFORKED); a child makes its own, whatever other threads of the parent were
+/// calling when it was forked. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_create(
     herd: *mut herd,
@@ -48,8 +50,9 @@ pub extern "C" fn herd_worker_create(
 /// Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker
 /// to accept. Connections and events that the host has are the host's to close and free; an event
 /// or timer that was in use here has to be initialised before it is used again. Connections that
-/// were accepted but not yet handed over are closed. In a forked child it gives back the child's
-/// copy only.
+/// were accepted but not yet handed over are closed. In a forked child, for a worker that the caller
+/// had before the fork, it closes the child's copy of the worker's descriptor only; other memory and
+/// accepted connections of the parent's worker stay in the child until it ends or execs.
 ///
 /// Returns 0. -EINVAL: NULL; HERD_EDESTROYED: it was destroyed already; HERD_EREENTERED: called from
 /// a callback of this worker. Thread: the worker's own, after all other calls on it have returned.

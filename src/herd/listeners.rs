@@ -113,6 +113,12 @@ impl Herd {
         Ok(())
     }
 
+    /// Whether the listeners' descriptors are this process's: not where it was forked while another
+    /// thread changed them.
+    pub fn has_its_descriptors(&self) -> bool {
+        self.listeners.read(ListenerTable::is_open_here) == Ok(true)
+    }
+
     pub fn listener_fd(&self, number: usize) -> Result<RawFd> {
         self.with_listener(number, |listener| Ok(listener.fd().as_raw_fd()))
     }

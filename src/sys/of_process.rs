@@ -5,12 +5,28 @@ use super::error::Result;
 use super::fork::ForkToken;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A value that is taken apart only by the process that made it. In a forked child what it owns stays
 /// until the child ends or execs.
 pub struct OfProcess<T> {
     value: ManuallyDrop<T>,
     maker: ForkToken,
+}
+
+/// What was left in this process; the last of it, which knows the one before.
+static LEFT: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
+
+struct Left<T> {
+    _value: ManuallyDrop<T>,
+    _before: *mut (),
+}
+
+/// Where a checker finds it that looks for what was lost.
+fn leave<T>(value: T) {
+    let left = Left { _value: ManuallyDrop::new(value), _before: LEFT.load(Ordering::Relaxed) };
+    LEFT.store(Box::into_raw(Box::new(left)).cast(), Ordering::Release);
 }
 
 impl<T> OfProcess<T> {
@@ -37,9 +53,12 @@ impl<T> Deref for OfProcess<T> {
 
 impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
+        // SAFETY: not used afterwards.
+        let value = unsafe { ManuallyDrop::take(&mut self.value) };
         if self.maker.is_current() {
-            // SAFETY: not used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.value) };
+            drop(value);
+        } else {
+            leave(value);
         }
     }
 }

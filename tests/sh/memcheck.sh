@@ -21,8 +21,7 @@ handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
 observe_log_seldom       the same
 region_private           valgrind puts all memory where an address could be a count as well
-forked_use               a child that destroys its parent's worker leaves what it must not take apart
-fork_while_threads_call  the same, and what other threads of the parent had
+fork_while_threads_call  what other threads of the parent had in hand is lost in its children
 '
 check() {
     checked_program "$1" $memcheck "$build/tests/$1"

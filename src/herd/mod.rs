@@ -158,7 +158,9 @@ impl Herd {
         let made = Steering::new(slots, &mut complaint);
         made.inspect_err(|error| {
             let hash = "the kernel's hash places connections";
-            log.warning(format_args!("create: bpf: {error}: {hash} {complaint}"));
+            // The kernel gives a reason for a program that it has looked at only.
+            let reason = if complaint.is_empty() { "" } else { ": " };
+            log.warning(format_args!("create: bpf: {error}: {hash}{reason}{complaint}"));
         })
         .ok()
     }

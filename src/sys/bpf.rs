@@ -112,13 +112,9 @@ pub fn load_selector(program: &[Instruction], complaint: &mut String) -> Result<
     let _ = bpf(PROG_LOAD, &attributes);
     let text = log.split(|&byte| byte == 0).next().unwrap_or_default();
     // The reason is at the end: the lines before it are the program as far as it was followed.
-    let last = String::from_utf8_lossy(text)
-        .trim_end()
-        .lines()
-        .rev()
-        .take(3)
-        .fold(String::new(), |later, line| format!("{line}; {later}"));
-    complaint.push_str(&last);
+    let text = String::from_utf8_lossy(text);
+    let lines: Vec<&str> = text.trim_end().lines().collect();
+    complaint.push_str(&lines[lines.len().saturating_sub(3)..].join("; "));
     Err(refused)
 }
 

@@ -44,7 +44,7 @@ static double spread(int with_errno)
     CHECK_EQ(herd_mode(serve.herd), HERD_MODE_REUSEPORT);
     CHECK_EQ(herd_is_steered(serve.herd), 0);
     CHECK(strstr(messages, "bpf: ") != NULL && strstr(messages, strerror(with_errno)) != NULL);
-    CHECK(strstr(messages, "hash") != NULL && strstr(messages, ", steered") == NULL);
+    CHECK(strstr(messages, "hash places connections\n") != NULL && strstr(messages, ", steered") == NULL);
     for (int i = 0; i < connections; i++) {
         int slot;
         clients[i] = serve_connect(&slot);

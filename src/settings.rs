@@ -94,10 +94,11 @@ impl Settings {
     }
 }
 
-/// Whether a herd can have this name. It becomes a part of a file's name.
+/// Whether a herd can have this name. It becomes a part of a file's name, and where
+/// hosts make files of their own by it, `.` and `..` would be folders.
 pub fn is_name(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    (1..=63).contains(&name.len()) && name.bytes().all(allowed)
+    (1..=63).contains(&name.len()) && name.bytes().all(allowed) && ![".", ".."].contains(&name)
 }
 
 /// Says in the log what is wrong with a member.
@@ -174,7 +175,9 @@ impl Check<'_> {
         if is_name(name) {
             return Ok(name.to_owned());
         }
-        self.log.error(format_args!("create: a name is 1 to 63 letters, digits, '_', '-' and '.'"));
+        self.log.error(format_args!(
+            "create: a name is 1 to 63 letters, digits, '_', '-' and '.', and neither '.' nor '..'"
+        ));
         Err(Error::INVALID)
     }
 }

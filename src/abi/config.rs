@@ -111,7 +111,8 @@ pub struct herd_config {
     pub accept_batch: u32,
     /// Name of the herd in messages, by which other processes can look at it too (`herd_open`), or
     /// NULL. One herd of a user can have it at a time: a new generation that is to run beside the
-    /// old one needs another name. 1 to 63 characters out of letters, digits, `_`, `-` and `.`; copied.
+    /// old one needs another name. 1 to 63 characters out of letters, digits, `_`, `-` and `.`, but
+    /// neither `.` nor `..`; copied.
     pub name: *const c_char,
     /// Receives messages, or NULL for none.
     pub log: herd_log_fn,

@@ -41,12 +41,13 @@ static void works(const struct herd_config *config)
 static void names(void)
 {
     static const char *const bad[] = {
-        "", " ", "a b", "a/b", "..\n", "%s", "\xff\xfe", "n\xc3\xa4me", "a:b",
+        "", " ", "a b", "a/b", "..\n", "%s", "\xff\xfe", "n\xc3\xa4me", "a:b", ".", "..",
         "0123456789012345678901234567890123456789012345678901234567890123" /* 64 */};
     /* Names of this process only: a herd may run on this machine that has another. */
-    char good[2][64];
+    char good[3][64];
     snprintf(good[0], sizeof good[0], "%d", (int)getpid());
     snprintf(good[1], sizeof good[1], "web-1_x.Y-%053d", (int)getpid());
+    snprintf(good[2], sizeof good[2], "..%d.", (int)getpid());
     CHECK_EQ(strlen(good[1]), 63);
     struct herd_config config = HERD_CONFIG_INIT;
     config.max_workers = 1;

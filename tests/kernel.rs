@@ -1,6 +1,6 @@
 //! What the kernel does, as far as the library rests on it (docs/protocol.md): probes of the kernel
 //! alone, so that one that behaves otherwise is noticed. More probes stand beside the code that they
-//! belong to: src/sys/{fork,guard_timer,record_lock}.rs.
+//! belong to: src/sys/{fork,guard_timer,record_lock,socket_file}.rs.
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -9,7 +9,8 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::socket::sockopt::{ReuseAddr, ReusePort};
 use nix::sys::socket::{
     AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType,
-    SockaddrIn, bind, listen, recvmsg, sendmsg, setsockopt, socket, socketpair,
+    SockaddrIn, UnixAddr, bind, connect as connect_socket, listen, recvmsg, sendmsg, setsockopt,
+    socket, socketpair,
 };
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
@@ -511,4 +512,28 @@ fn descriptors_on_their_way_are_limited_by_user_and_counted_until_their_message_
             && room.is_ok()
     });
     assert!(passed(limited));
+}
+
+/// What tells the file of a dead server from that of one which is about to listen.
+#[test]
+fn a_unix_socket_of_another_type_is_told_whether_a_file_has_an_owner() {
+    let path = std::env::temp_dir().join(format!("herd-kernel-{}.socket", std::process::id()));
+    let name = UnixAddr::new(path.as_path()).unwrap();
+    let make = |kind| socket(AddressFamily::Unix, kind, SockFlag::SOCK_NONBLOCK, None).unwrap();
+    let ask = |kind| connect_socket(make(kind).as_raw_fd(), &name);
+    let owner = make(SockType::Stream);
+    bind(owner.as_raw_fd(), &name).unwrap();
+    let bound = (ask(SockType::Stream), ask(SockType::Datagram));
+    listen(&owner, Backlog::new(4).unwrap()).unwrap();
+    let client = make(SockType::Stream);
+    connect_socket(client.as_raw_fd(), &name).unwrap();
+    let listens = ask(SockType::Datagram);
+    // It has the owner's address too, and does not count.
+    let accepted = nix::sys::socket::accept(&owner).unwrap();
+    drop(owner);
+    let is_gone = ask(SockType::Datagram);
+    drop(accepted);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(bound, (Err(Errno::ECONNREFUSED), Err(Errno::EPROTOTYPE)));
+    assert_eq!((listens, is_gone), (Err(Errno::EPROTOTYPE), Err(Errno::ECONNREFUSED)));
 }

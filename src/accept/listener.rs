@@ -8,7 +8,8 @@ use crate::sys::Result;
 use crate::sys::address::Address;
 use crate::sys::fork::ForkToken;
 use crate::sys::host::HostPointer;
-use crate::sys::socket::{self, ListenOptions, SocketFile};
+use crate::sys::socket::{self, ListenOptions};
+use crate::sys::socket_file::SocketFile;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd, RawFd};
 
 /// What to do with an accepted connection.

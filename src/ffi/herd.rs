@@ -89,8 +89,14 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// Listens on `address` for all workers made from now on: "127.0.0.1:80", "[::1]:80", port 0 for a
 /// free one (see `herd_listener_address`), "unix:/path" or "unix:@abstract-name". Host names are not
 /// looked up. The socket is non-blocking, close-on-exec, and reuses the address (SO_REUSEADDR). The
-/// file of a Unix socket that nobody listens on any more is replaced; `herd_destroy` or
-/// `herd_remove_listener` in the same process removes it. `options` may be NULL for the defaults.
+/// file of a Unix socket that no process has open any more is replaced (of several that start at once
+/// one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process removes it,
+/// unless another is there by then. A relative path is that from the present working directory, also
+/// when the process has changed to another one; `herd_listener_address` gives the whole path if it has
+/// fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
+/// to be replaced the call waits, for about a second, and goes on without the lock; so it does where the
+/// folder cannot be read or locked. Then, of two that replace one file at once, both may succeed, and the
+/// later one is found under the path. `options` may be NULL for the defaults.
 /// Accepted connections go to `accept` with `accept_data`; with NULL the host takes them itself
 /// with `herd_accept`. Call it in the parent, before the workers are made. In HERD_MODE_REUSEPORT a
 /// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.

@@ -18,6 +18,7 @@ pub mod of_process;
 pub mod probes;
 pub mod record_lock;
 pub mod socket;
+pub mod socket_file;
 pub mod transfer;
 
 pub use error::{Error, Result};

@@ -2,19 +2,17 @@
 
 use super::address::Address;
 use super::error::{Error, Result};
+use super::socket_file::SocketFile;
 use super::{check, uninterrupted};
-use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, FcntlArg, FdFlag, OFlag, fcntl};
+use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::sys::socket::sockopt::{AcceptConn, Ipv6V6Only, ReuseAddr, ReusePort};
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockname,
-    getsockopt, listen, setsockopt, socket,
+    Backlog, SockFlag, SockType, SockaddrStorage, bind, getsockname, getsockopt, listen,
+    setsockopt, socket,
 };
-use nix::sys::stat::{FchmodatFlags, Mode, fchmod, fchmodat, fstat};
+use nix::sys::stat::{Mode, fchmod, fstat};
 use std::mem::{self, MaybeUninit};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::{Path, PathBuf};
 
 pub struct ListenOptions {
     pub backlog: u32,
@@ -48,38 +46,19 @@ pub fn listen_on(
     options: &ListenOptions,
 ) -> Result<(OwnedFd, Option<SocketFile>)> {
     let fd = unbound(address, options)?;
-    let name = address.to_socket_address()?;
-    match bind(fd.as_raw_fd(), &*name) {
-        Err(Errno::EADDRINUSE) if remove_stale_unix_socket(address) => {
-            bind(fd.as_raw_fd(), &*name)?
+    let file = match address.unix_path() {
+        Some(path) => Some(SocketFile::bind(&fd, path, options.unix_mode)?),
+        None => {
+            bind(fd.as_raw_fd(), &*address.to_socket_address()?)?;
+            None
         }
-        result => result?,
-    }
-    let finish = || -> Result<Option<SocketFile>> {
-        if let (Some(path), Some(mode)) = (address.unix_path(), options.unix_mode) {
-            add_what_the_umask_took(path, mode)?;
-        }
-        let file = address.unix_path().map(SocketFile::at).transpose()?;
-        start_listening(&fd, options.backlog)?;
-        Ok(file)
     };
-    let file = finish().inspect_err(|_| {
-        if let Some(path) = address.unix_path() {
-            let _ = std::fs::remove_file(path);
+    start_listening(&fd, options.backlog).inspect_err(|_| {
+        if let Some(file) = &file {
+            file.remove();
         }
     })?;
     Ok((fd, file))
-}
-
-/// Whoever may write in the folder can have put a link there since, so none is followed. glibc asks
-/// /proc for that where the kernel is older than fchmodat2(2), and cannot before its version 2.32.
-fn add_what_the_umask_took(path: &Path, mode: u32) -> Result<()> {
-    let metadata = std::fs::symlink_metadata(path).map_err(io_error)?;
-    if metadata.mode() & 0o7777 != mode {
-        let mode = Mode::from_bits_truncate(mode);
-        fchmodat(AT_FDCWD, path, mode, FchmodatFlags::NoFollowSymlink)?;
-    }
-    Ok(())
 }
 
 /// Has a bound socket listen. One that listens already gets the backlog.
@@ -114,26 +93,6 @@ pub fn listens(fd: &OwnedFd) -> Result<bool> {
 /// What tells the open file from every other socket (sock_alloc in net/socket.c numbers them).
 pub fn file_number(fd: &OwnedFd) -> Result<u64> {
     Ok(fstat(fd)?.st_ino)
-}
-
-/// Removes a Unix socket's file that nobody listens on any more: what a crashed server leaves
-/// behind. False: it is not one, or somebody listens.
-fn remove_stale_unix_socket(address: &Address) -> bool {
-    let Some(path) = address.unix_path() else { return false };
-    is_socket(path) && nobody_listens(address) && std::fs::remove_file(path).is_ok()
-}
-
-fn is_socket(path: &Path) -> bool {
-    std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
-}
-
-fn nobody_listens(address: &Address) -> bool {
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    let Ok(probe) = socket(AddressFamily::Unix, SockType::Stream, flags, None) else {
-        return false;
-    };
-    let Ok(name) = address.to_socket_address() else { return false };
-    connect(probe.as_raw_fd(), &*name) == Err(Errno::ECONNREFUSED)
 }
 
 /// A duplicate of a listener that the host made, checked to be one, non-blocking and close-on-exec.
@@ -212,33 +171,4 @@ fn is_any_ready(polled: &mut [libc::pollfd]) -> Result<bool> {
     // SAFETY: the pointer and the count are those of the slice.
     let ready = uninterrupted(|| check(unsafe { libc::poll(polled.as_mut_ptr(), count, 0) }))?;
     Ok(ready > 0)
-}
-
-/// The file of a Unix socket, to be removed only while it is still the one that was made: another
-/// server may have put its own in the place.
-pub struct SocketFile {
-    path: PathBuf,
-    device_and_inode: (u64, u64),
-}
-
-impl SocketFile {
-    fn at(path: &Path) -> Result<SocketFile> {
-        let device_and_inode = device_and_inode(path)?;
-        Ok(SocketFile { path: path.to_owned(), device_and_inode })
-    }
-
-    pub fn remove(&self) {
-        if device_and_inode(&self.path) == Ok(self.device_and_inode) {
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-fn device_and_inode(path: &Path) -> Result<(u64, u64)> {
-    let metadata = std::fs::symlink_metadata(path).map_err(io_error)?;
-    Ok((metadata.dev(), metadata.ino()))
-}
-
-fn io_error(error: std::io::Error) -> Error {
-    Error::errno(error.raw_os_error().unwrap_or(libc::EIO))
 }

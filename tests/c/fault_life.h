@@ -38,7 +38,9 @@ CHECK_HELPER int listen_unix(void)
     char address[80];
     struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
     options.unix_mode = 0666; /* more than the umask leaves */
-    snprintf(address, sizeof address, "unix:%s", socket_path);
+    /* A relative one, which takes more calls. */
+    CHECK_EQ(chdir("/tmp"), 0);
+    snprintf(address, sizeof address, "unix:%s", strrchr(socket_path, '/') + 1);
     return herd_listen(herd, address, &options, inject_on_accept, NULL);
 }
 

@@ -57,7 +57,9 @@ static const struct fault_call calls[FAULT_CALLS] = {
     [FAULT_FCNTL_SETLK] = {"fcntl F_SETLK, F_OFD_SETLK", {EACCES, EAGAIN, EBADF, EDEADLK, EFAULT, EINTR,
                                                           EINVAL, ENOLCK}},
     [FAULT_FCNTL_UNLCK] = {"fcntl F_UNLCK", {EBADF, EFAULT, EINTR, EINVAL, ENOLCK}},
+    [FAULT_FLOCK] = {"flock", {EBADF, EINTR, EINVAL, ENOLCK, EWOULDBLOCK}},
     [FAULT_FSTAT] = {"fstat", {EBADF, EFAULT, ENOMEM, EOVERFLOW}},
+    [FAULT_GETCWD] = {"getcwd", {EACCES, EINVAL, ENAMETOOLONG, ENOENT, ENOMEM, ERANGE}},
     [FAULT_GETPEERNAME] = {"getpeername", {EBADF, EFAULT, EINVAL, ENOBUFS, ENOTCONN, ENOTSOCK}},
     [FAULT_GETRLIMIT] = {"getrlimit", {EFAULT, EINVAL}},
     [FAULT_GETSOCKNAME] = {"getsockname", {EBADF, EFAULT, EINVAL, ENOBUFS, ENOTSOCK}},
@@ -209,6 +211,7 @@ CALL(FAULT_FALLOCATE, int, fallocate, (int fd, int mode, off_t from, off_t lengt
      (fd, mode, from, length))
 CALL(FAULT_FALLOCATE, int, fallocate64, (int fd, int mode, off64_t from, off64_t length),
      (fd, mode, from, length))
+CALL(FAULT_FLOCK, int, flock, (int fd, int operation), (fd, operation))
 CALL(FAULT_FSTAT, int, fstat, (int fd, struct stat *found), (fd, found))
 CALL(FAULT_FSTAT, int, fstat64, (int fd, struct stat64 *found), (fd, found))
 CALL(FAULT_GETPEERNAME, int, getpeername, (int fd, struct sockaddr *name, unsigned *length),
@@ -264,6 +267,13 @@ int epoll_ctl(int set, int operation, int fd, struct epoll_event *event)
                              : operation == EPOLL_CTL_MOD ? FAULT_EPOLL_MOD
                                                           : FAULT_EPOLL_DEL;
     return fails(call, CALLER) ? -1 : real(set, operation, fd, event);
+}
+
+char *getcwd(char *path, size_t room)
+{
+    static char *(*real)(char *, size_t);
+    find_real("getcwd", &real);
+    return fails(FAULT_GETCWD, CALLER) ? 0 : real(path, room);
 }
 
 static enum fault_number fcntl_call(int command, const void *argument)

@@ -1194,10 +1194,10 @@ int herd_is_steered(const struct herd *herd);
  * free one (see `herd_listener_address`), "unix:/path" or "unix:@abstract-name". Host names are not
  * looked up. The socket is non-blocking, close-on-exec, and reuses the address (SO_REUSEADDR). The
  * file of a Unix socket that no process has open any more is replaced (of several that start at once
- * one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process removes it,
- * unless another is there by then. A relative path is that from the present working directory, also
- * when the process has changed to another one; `herd_listener_address` gives the whole path if it has
- * fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
+ * one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process
+ * removes it, unless another is there by then. A relative path is that from the present working
+ * directory, also when the process has changed to another one; `herd_listener_address` gives the whole
+ * path if it has fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
  * to be replaced the call waits, for about a second, and goes on without the lock; so it does where the
  * folder cannot be read or locked. Then, of two that replace one file at once, both may succeed, and the
  * later one is found under the path. `options` may be NULL for the defaults.
@@ -1206,13 +1206,14 @@ int herd_is_steered(const struct herd *herd);
  * listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
  *
  * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
- * understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
- * -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
- * HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
- * negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
- * -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys a worker.
- * Fork: not while another thread is in this call; a child that is forked then may be refused workers
- * (-ESTALE of `herd_worker_create`). Since 0.1.
+ * understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI,
+ * -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this process exists already and
+ * would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of any process (all must have
+ * the same listeners there); -ESTALE: this process was forked while another thread changed the
+ * listeners; other negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE,
+ * -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys
+ * a worker. Fork: not while another thread is in this call; a child that is forked then may be refused
+ * listeners and workers (-ESTALE). Since 0.1.
  */
 int herd_listen(struct herd *herd,
                 const char *address,
@@ -1227,7 +1228,7 @@ int herd_listen(struct herd *herd,
  * HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
  *
  * Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
- * herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`.
+ * herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread and fork: as `herd_listen`.
  * Since 0.1.
  */
 int herd_add_listener(struct herd *herd,
@@ -1241,7 +1242,7 @@ int herd_add_listener(struct herd *herd,
  *
  * Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
  * uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
- * the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`.
+ * the set of the others could not be made anew, and nothing was changed. Thread and fork: as `herd_listen`.
  * Since 0.1.
  */
 int herd_remove_listener(struct herd *herd,
@@ -1632,8 +1633,8 @@ int herd_stats_text(const struct herd *herd,
 /**
  * Adds the listening sockets that a service manager passed to this process (systemd.socket(5),
  * sd_listen_fds(3)): those with this `name` (FileDescriptorName=), or with NULL all of them. Without
- * LISTEN_FDNAMES all are named "unknown". All are added, or none. Call it once for each name that goes to an `accept` callback of its own. Nothing
- * but this call reads the environment (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES), and it does not
+ * LISTEN_FDNAMES all are named "unknown". All are added, or none. Call it once for each name that goes
+ * to an `accept` callback of its own. Nothing but this call reads the environment (LISTEN_PID, LISTEN_FDS, LISTEN_FDNAMES), and it does not
  * change it: a second call with the same name adds them again. It sets close-on-exec on every
  * descriptor that was passed; they stay the host's, which may close them, since the library works
  * on duplicates. Otherwise as `herd_add_listener`, which is for sockets inherited in another way.
@@ -1641,11 +1642,11 @@ int herd_stats_text(const struct herd *herd,
  *
  * Returns the number of listeners added, 0 if none of the name was passed, or nothing was passed to
  * this process: then listen with `herd_listen`. -EINVAL: NULL herd, a variable that is
- * malformed (LISTEN_FDS=0 too, as for sd_listen_fds(3)), more or fewer names than descriptors, or a socket that does not listen; -EBADF: a
- * descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
+ * malformed (LISTEN_FDS=0 too, as for sd_listen_fds(3)), more or fewer names than descriptors, or a
+ * socket that does not listen; -EBADF: a descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
  * descriptors of several kinds); -EBUSY: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
  * log has the variables. Thread: any, while no other changes the environment or the descriptors.
- * Fork: a child gets 0, since LISTEN_PID names its parent. Since 0.1.
+ * Fork: a child gets 0, since LISTEN_PID names its parent; otherwise as `herd_listen`. Since 0.1.
  */
 int herd_listen_systemd(struct herd *herd,
                         const char *name,
@@ -1703,14 +1704,16 @@ uint32_t herd_abi(void);
  * `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
  * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
  * process was forked before they were changed, and in every mode it was forked while another thread
- * changed them; HERD_EDAMAGED: in these modes, something has written
- * to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
+ * changed them; HERD_EDAMAGED: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, something has written to the
+ * herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
  * epoll_ctl(2); other negated errno values of fcntl(2), and in HERD_MODE_REUSEPORT of listen(2).
  * Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this process
  * cannot use it (HERD_EFORKED); a child makes its own, whatever other threads of the parent were
  * calling when it was forked. Since 0.1.
  */
-int herd_worker_create(struct herd *herd, int slot, struct herd_worker **worker);
+int herd_worker_create(struct herd *herd,
+                       int slot,
+                       struct herd_worker **worker);
 
 /**
  * Ends a worker: gives the accept right, its slot and its descriptors back and wakes another worker

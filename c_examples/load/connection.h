@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-/* What has become of it. The last stands for OTHER_ERRNO + errno, those behind errno's end are counted as errno 0. */
+/* What has become of it. From OTHER_ERRNO on: OTHER_ERRNO + errno; an errno of ERRNO_END or more counts as 0. */
 enum { UNDECIDED, ANSWERED, CONNECT_REFUSED, RESET, TIMED_OUT, SHORT_ANSWER, BAD_STATUS, BAD_ANSWER, CLOSED_WHILE_HELD,
        OTHER_ERRNO, ERRNO_END = 160, OUTCOMES = OTHER_ERRNO + ERRNO_END };
 

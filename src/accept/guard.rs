@@ -1,9 +1,9 @@
 //! The guard: one timer for the whole herd, with a backup for its lost ticks, that wakes one idle
 //! worker every accept_delay, so that no connection waits behind a holder that is stopped, hung or
-//! dead. Workers that lost the right need no timeout of their own. While the right is free and everybody
-//! who knows of it is busy, the next tick is pulled in to handover_delay.
+//! dead. Workers that lost the right need no timeout of their own. While the right is free the next tick is
+//! pulled in to handover_delay.
 
-use crate::atomics::Ordering::Relaxed;
+use crate::atomics::Ordering::{Relaxed, SeqCst};
 use crate::shm::layout::GuardLine;
 use crate::sys::Result;
 use crate::sys::guard_timer::GuardTimer;
@@ -83,8 +83,8 @@ impl Guard {
 
     /// Has the next tick come within handover_delay, if it does not anyway, whoever has the right.
     pub fn pull_in_if_later(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        line.pulled_in_to_us.store(0, Relaxed);
-        if self.is_later(line, now_us, self.handover_delay_us) {
+        line.pulled_in_to_us.store(0, SeqCst);
+        if line.due_us.load(SeqCst) > now_us + self.handover_delay_us {
             return self.arm(line, now_us, self.handover_delay_us);
         }
         self.arm_if_overdue(line, now_us)
@@ -93,16 +93,21 @@ impl Guard {
     /// Undoes a `pull_in`, of whomever, unless the guard was armed anew since. The tick comes when it would
     /// have come, or pulling it in and pushing it back again and again would put it off for ever.
     pub fn push_back(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        let to_us = line.pulled_in_to_us.load(SeqCst);
         let from_us = line.pulled_in_from_us.load(Relaxed).min(now_us + self.interval_us);
-        if line.due_us.load(Relaxed) == line.pulled_in_to_us.load(Relaxed) && from_us > now_us {
+        if line.due_us.load(Relaxed) == to_us && from_us > now_us {
             self.arm(line, now_us, from_us - now_us)?;
+            // Somebody may have seen the tick where it was meanwhile, and rely on it.
+            if line.pulled_in_to_us.load(SeqCst) != to_us {
+                self.arm(line, now_us, self.handover_delay_us)?;
+            }
         }
         Ok(())
     }
 
     fn arm(&self, line: &GuardLine, now_us: u64, first_us: u64) -> Result<()> {
         let mut due_us = now_us + first_us;
-        line.due_us.store(due_us, Relaxed);
+        line.due_us.store(due_us, SeqCst);
         loop {
             self.timer.arm(due_us - now_us, self.interval_us)?;
             // Another worker that stored an earlier time, and armed before this one did, relies on it.

@@ -45,8 +45,8 @@ pub fn go_idle(slot: &Slot, lock: &AcceptLock, condition: Condition) -> BeforeWa
     }
 }
 
-/// Whether a worker that is about to run handlers has to pull the guard in: the right is free, and others
-/// sleep.
+/// Whether a worker that is about to run handlers, or does nothing more, has to pull the guard in: the right is
+/// free, and others sleep.
 pub fn leaves_idle_unaware(neighbours: &Neighbours, slots: &[Slot], lock: &AcceptLock) -> bool {
     lock.word().holder().is_none() && neighbours.any_idle(slots)
 }

@@ -79,7 +79,8 @@ impl WorkerHandle {
         }
         // SAFETY: as above; no callback of the worker is running.
         let taken = unsafe { (*self.worker.get()).take() };
-        taken.map_or(Ok(()), |mut worker| worker.take_over())
+        // Dropped here.
+        taken.map_or(Ok(()), |mut worker| worker.adopt())
     }
 }
 

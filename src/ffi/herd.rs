@@ -90,10 +90,10 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// free one (see `herd_listener_address`), "unix:/path" or "unix:@abstract-name". Host names are not
 /// looked up. The socket is non-blocking, close-on-exec, and reuses the address (SO_REUSEADDR). The
 /// file of a Unix socket that no process has open any more is replaced (of several that start at once
-/// one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process removes it,
-/// unless another is there by then. A relative path is that from the present working directory, also
-/// when the process has changed to another one; `herd_listener_address` gives the whole path if it has
-/// fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
+/// one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process
+/// removes it, unless another is there by then. A relative path is that from the present working
+/// directory, also when the process has changed to another one; `herd_listener_address` gives the whole
+/// path if it has fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
 /// to be replaced the call waits, for about a second, and goes on without the lock; so it does where the
 /// folder cannot be read or locked. Then, of two that replace one file at once, both may succeed, and the
 /// later one is found under the path. `options` may be NULL for the defaults.
@@ -102,13 +102,14 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
 ///
 /// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
-/// understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI, -E2BIG: `options->size`, as in `herd_create`;
-/// -EBUSY: a worker of this process exists already and would not see it, or in HERD_MODE_MUTEX and
-/// HERD_MODE_HANDOFF a worker of any process (all must have the same listeners there); other
-/// negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES,
-/// -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys a worker.
-/// Fork: not while another thread is in this call; a child that is forked then may be refused workers
-/// (-ESTALE of `herd_worker_create`). Since 0.1.
+/// understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI,
+/// -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this process exists already and
+/// would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of any process (all must have
+/// the same listeners there); -ESTALE: this process was forked while another thread changed the
+/// listeners; other negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE,
+/// -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys
+/// a worker. Fork: not while another thread is in this call; a child that is forked then may be refused
+/// listeners and workers (-ESTALE). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
     herd: *mut herd,
@@ -139,7 +140,7 @@ pub extern "C" fn herd_listen(
 /// HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
 ///
 /// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
-/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`.
+/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread and fork: as `herd_listen`.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_add_listener(
@@ -159,7 +160,7 @@ pub extern "C" fn herd_add_listener(
 ///
 /// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
 /// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
-/// the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`.
+/// the set of the others could not be made anew, and nothing was changed. Thread and fork: as `herd_listen`.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {

@@ -24,8 +24,8 @@ pub const HERD_WORKER_STOPPED: c_int = 3;
 /// `acceptor_slot` aside); -EBUSY: this one is; -EINVAL: NULL, or no such slot; -ESTALE: in
 /// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, where all workers must have the same listeners, this
 /// process was forked before they were changed, and in every mode it was forked while another thread
-/// changed them; HERD_EDAMAGED: in these modes, something has written
-/// to the herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
+/// changed them; HERD_EDAMAGED: in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, something has written to the
+/// herd's shared memory; -ENOMEM; -EMFILE, -ENFILE: no descriptor (it uses one); -ENOSPC: see
 /// epoll_ctl(2); other negated errno values of fcntl(2), and in HERD_MODE_REUSEPORT of listen(2).
 /// Thread: any; afterwards the worker belongs to one thread at a time. Fork: a child of this process
 /// cannot use it (HERD_EFORKED); a child makes its own, whatever other threads of the parent were

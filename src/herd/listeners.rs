@@ -58,9 +58,12 @@ impl Herd {
         change: impl FnOnce(&mut ListenerTable) -> Result<R>,
     ) -> Result<R> {
         self.listeners.replace(|listeners| {
+            let process = ForkToken::current()?;
+            if !listeners.is_open_here() {
+                return Err(Error::errno(libc::ESTALE));
+            }
             let mut changed = listeners.clone();
             let result = change(&mut changed)?;
-            let process = ForkToken::current()?;
             changed.known_changes = self.region.listener_changes.count(listeners.known_changes);
             changed.changed_by = Some(process);
             Ok((changed, result))

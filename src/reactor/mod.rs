@@ -89,8 +89,8 @@ impl Reactor {
     }
 
     /// For a child, and a worker that was whole at the fork: its descriptor is closed with it.
-    pub fn take_over(&mut self) -> Result<()> {
-        self.epoll.take_over()
+    pub fn adopt(&mut self) -> Result<()> {
+        self.epoll.adopt()
     }
 
     // --- the library's own descriptors ---

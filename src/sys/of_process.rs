@@ -33,11 +33,9 @@ impl<T> OfProcess<T> {
     pub fn new(value: T) -> Result<OfProcess<T>> {
         Ok(OfProcess { value: ManuallyDrop::new(value), maker: ForkToken::current()? })
     }
-}
 
-impl<T> OfProcess<T> {
     /// To be taken apart by this process, which was forked from the maker's when nothing changed it.
-    pub fn take_over(&mut self) -> Result<()> {
+    pub fn adopt(&mut self) -> Result<()> {
         self.maker = ForkToken::current()?;
         Ok(())
     }

@@ -19,8 +19,6 @@ pub struct Conduct {
     pub watches_guard: bool,
     /// Why its next try comes first and looks for waiting connections.
     pub asked: Option<Asked>,
-    /// Has pulled the guard's tick in, to push it back when it has the right again.
-    pub has_pulled_in: bool,
     pub suspicion: Suspicion,
 }
 
@@ -34,7 +32,6 @@ const PLAIN: Conduct = Conduct {
     has_yielded: false,
     watches_guard: true,
     asked: None,
-    has_pulled_in: false,
     suspicion: Suspicion::NONE,
 };
 

@@ -51,12 +51,18 @@ impl Worker {
             return;
         }
         match guard.pull_in(&region.guard, now_us, delay_us) {
-            Ok(()) => self.conduct.change(|own| own.has_pulled_in = true),
+            // The next try has a tick to push back.
+            Ok(()) => self.conduct.look_closer(),
             Err(error) => {
                 self.note_failure(Task::PullGuardIn, error);
                 self.wake_least_idle();
             }
         }
+    }
+
+    pub(super) fn leaves_idle_unaware(&self) -> bool {
+        let slots = self.herd.region.slots();
+        protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock)
     }
 
     pub(super) fn pull_in_delay_us(&self) -> u64 {
@@ -68,7 +74,6 @@ impl Worker {
     /// handover_delay.
     pub(super) fn push_guard_back(&self) {
         let Herd { region, guard, .. } = &*self.herd;
-        self.conduct.take(|own| &mut own.has_pulled_in);
         if !self.pace.is_fast()
             && let Err(error) = guard.push_back(&region.guard, now_us())
         {
@@ -88,9 +93,7 @@ impl Worker {
             && !self.has_rung.get()
             && settings.balance.shares_bursts()
             && self.pace.affords_a_bell();
-        let unaware =
-            || protocol::leaves_idle_unaware(&self.neighbours, region.slots(), &self.lock);
-        if !(may_pull_in || may_ring) || !unaware() {
+        if !(may_pull_in || may_ring) || !self.leaves_idle_unaware() {
             return;
         }
         if may_ring && self.connection_waits() {

@@ -11,8 +11,9 @@ use crate::sys::probes;
 
 impl Worker {
     /// Wakes an idle worker to accept. In EXCLUSIVE, where those who are busy do not try before they
-    /// wait, the guard has the first of them look for a connection that this one was woken for; or another, if
-    /// the one that was rung is stopped.
+    /// wait, the guard has the first of them look for a connection that this one was woken for. So it has
+    /// where the right is left free: it may be the last that this worker does, and the one that was rung may
+    /// be stopped.
     pub(super) fn leave_to_others(&self) {
         if !self.herd.is_coordinated() {
             return;
@@ -20,6 +21,8 @@ impl Worker {
         self.wake_least_idle();
         if self.gate.is_none() {
             self.herd.pull_guard_in();
+        } else if self.leaves_idle_unaware() {
+            self.pull_guard_in();
         }
     }
 

@@ -215,8 +215,8 @@ impl Worker {
     }
 
     /// Whoever destroys an inherited worker has known it before the fork.
-    pub fn take_over(&mut self) -> Result<()> {
-        self.reactor.take_over()
+    pub fn adopt(&mut self) -> Result<()> {
+        self.reactor.adopt()
     }
 
     pub fn is_of_this_process(&self) -> bool {

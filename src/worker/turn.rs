@@ -7,6 +7,7 @@ use super::right::Asked;
 use super::{Phase, Worker};
 use crate::abi::HERD_POST_EVENTS;
 use crate::accept::acceptor::{Accepted, NoConnection};
+use crate::accept::balance::Stance;
 use crate::accept::handoff::Origin;
 use crate::accept::listener::{self, Delivery};
 use crate::accept::protocol::{self, BeforeWait};
@@ -40,6 +41,8 @@ impl Worker {
             // A handler can have met a defect of the library, or be in a child that it forked.
             self.check_usable()?;
         }
+        // The host may take its time until it destroys the worker.
+        self.step_back(Stance::Refuse);
         Ok(0)
     }
 

@@ -6,14 +6,17 @@ enum { workers = 4, clients_most = 60, long_delay_ms = 30000, theft_delay_ms = 3
 
 static int clients[clients_most];
 
-static void start(uint32_t mode, uint32_t accept_delay_ms)
+/* Returns the holder. */
+static int start(uint32_t mode, uint32_t accept_delay_ms)
 {
     struct herd_config config = HERD_CONFIG_INIT;
+    int holder = -1;
     config.mode = mode;
-    config.accept_delay_ms = accept_delay_ms;
+    config.accept_delay_ms = accept_delay_ms * (uint32_t)test_scale();
     config.accept_batch = 16;
     serve_start(&config, workers);
-    WAIT_UNTIL(serve_total().holder >= 0, 10000);
+    WAIT_UNTIL((holder = serve_total().holder) >= 0, 10000);
+    return holder;
 }
 
 static void signal_all_but(int alive, int number)
@@ -47,14 +50,13 @@ static void end(int count, int alive)
 
 static void hand_the_right_over(void)
 {
-    start(HERD_MODE_MUTEX, long_delay_ms);
-    int holder = serve_total().holder;
+    int holder = start(HERD_MODE_MUTEX, long_delay_ms);
     uint64_t handovers = serve_stats(holder).handovers;
     signal_all_but(holder, SIGSTOP);
     for (int i = 0; i < clients_most; i++) {
         clients[i] = connect_to(serve.address);
     }
-    expect_greetings(clients_most, holder, now_ms() + long_delay_ms / 3);
+    expect_greetings(clients_most, holder, now_ms() + long_delay_ms / 3 * test_scale());
     printf("%d hand-overs\n", (int)(serve_stats(holder).handovers - handovers));
     CHECK(serve_stats(holder).handovers > handovers);
     end(clients_most, holder);
@@ -64,14 +66,13 @@ static void hand_the_right_over(void)
 static void pass_on(void)
 {
     enum { count = 12 };
-    start(HERD_MODE_HANDOFF, theft_delay_ms);
-    int alive = (serve_total().holder + 1) % workers;
+    int alive = (start(HERD_MODE_HANDOFF, theft_delay_ms) + 1) % workers;
     signal_all_but(alive, SIGSTOP);
     for (int i = 0; i < count; i++) {
         clients[i] = connect_to(serve.address);
     }
     WAIT_UNTIL(serve_stats(alive).thefts > 0, 2 * theft_delay_ms);
-    expect_greetings(count, alive, now_ms() + theft_delay_ms / 2);
+    expect_greetings(count, alive, now_ms() + theft_delay_ms / 2 * test_scale());
     printf("%d taken from others\n", (int)serve_stats(alive).handoff_rerouted);
     CHECK(serve_stats(alive).handoff_rerouted > 0);
     end(count, alive);

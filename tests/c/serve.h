@@ -37,6 +37,8 @@ static struct {
     void (*on_accept)(struct herd_worker *worker, int slot);
     /* And when a request came. */
     void (*on_request)(struct herd_worker *worker);
+    /* And between its last turn and the end of its herd_worker. */
+    void (*on_end)(void);
 } serve;
 
 static struct herd_worker *serve_worker;
@@ -119,6 +121,9 @@ __attribute__((noreturn)) CHECK_HELPER void serve_run(int slot)
     int code = herd_run(serve_worker);
     if (code != 0) {
         fprintf(stderr, "slot %d: herd_run: %d (%s)\n", slot, code, herd_strerror(code));
+    }
+    if (serve.on_end != NULL) {
+        serve.on_end();
     }
     CHECK_CODE(herd_worker_destroy(serve_worker), 0);
     test_exit(code == 0 ? 0 : 1);

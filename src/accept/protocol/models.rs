@@ -181,6 +181,12 @@ fn leaves_to_others(worker: &Worker) -> Rest {
     worker.idle(Condition { willing: true, competes: false })
 }
 
+/// Its last turn: it does nothing more.
+fn ends(worker: &Worker) -> Rest {
+    worker.release_to_another();
+    worker.run_handlers()
+}
+
 fn goes_idle(worker: &Worker) -> Rest {
     worker.idle(COMPETING)
 }
@@ -214,6 +220,16 @@ fn a_worker_that_yields_to_one_that_just_got_busy_leaves_the_right_with_somebody
 #[test]
 fn a_worker_that_steps_back_leaves_the_right_with_somebody() {
     holder_and_other(steps_back, State::Busy, goes_idle);
+}
+
+#[test]
+fn a_worker_that_ends_leaves_the_right_with_somebody() {
+    holder_and_other(ends, State::Busy, goes_idle);
+}
+
+#[test]
+fn a_worker_that_ends_does_not_rely_on_one_that_may_be_stopped_in_its_wait() {
+    holder_and_other(ends, State::Idle, |_| Rest::Asleep);
 }
 
 #[test]

@@ -64,9 +64,13 @@ each_of() {
             while read -r line; do
                 "$1" "$line" </dev/null || echo "$line" >>"$mine/failed"
             done
+            : >"$mine/is_through"
         ) >"$mine/said" 2>&1 &
     done
     wait
+    for share in $(seq "$cores"); do
+        rm "$out/share.$share/is_through" || echo "share $share ended early" >>"$out/share.$share/failed"
+    done
     cat "$out"/share.*/said | tee -a "$out/said"
 }
 
@@ -114,6 +118,7 @@ checked_server() {
 
 # What failed comes again at the end.
 finish() {
+    test -s "$out/said" || { echo 'no program is called so'; exit 77; }
     cat "$out"/share.*/failed >/dev/null 2>&1 || exit 0
     awk '/^FAIL/ { show = 1 } /^ok/ { show = 0 } show' "$out/said"
     cat "$out"/share.*/failed

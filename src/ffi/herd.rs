@@ -140,7 +140,7 @@ pub extern "C" fn herd_listen(
 /// HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
 ///
 /// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
-/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread and fork: as `herd_listen`.
+/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`. Fork: as `herd_listen`.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_add_listener(
@@ -160,7 +160,7 @@ pub extern "C" fn herd_add_listener(
 ///
 /// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
 /// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
-/// the set of the others could not be made anew, and nothing was changed. Thread and fork: as `herd_listen`.
+/// the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`. Fork: as `herd_listen`.
 /// Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {

@@ -57,14 +57,13 @@ pub const SECTIONS: [Section; 11] = [
     Section {
         title: "Wake-ups",
         text: "At 1000 short connections a second: how often the server's processes went to sleep for a connection\n\
-               (voluntary context switches), all context switches, the same with workers that do not push the client, which\n\
+               (voluntary context switches), all context switches, and the sleeps of workers that do not push the client, which\n\
                shares their cores, off its core in the middle of a connect (SCHED_BATCH); system calls (strace, at 400 a second),\n\
                accepts that found nothing; with 8 and 64 idle workers, the sleeps of a connection and its request.",
         columns: &[
             column("rate_sleeps", "sleeps", Less),
             column("rate_switches", "switches", Less),
             column("patient_sleeps", "patient: sleeps", Less),
-            column("patient_switches", "patient: switches", Less),
             column("system_calls", "system calls", Less),
             column("empty_accepts", "empty accepts", Less),
             column("w8_sleeps_request", "8 idle: sleeps", Less),

@@ -49,9 +49,9 @@ pub const FULL: Pace = Pace {
 pub const QUICK: Pace = Pace {
     rounds: 2,
     crash_rounds: 1,
-    short_rounds: 3,
+    short_rounds: 2,
     short_s: 0.2,
-    rate_s: 0.4,
+    rate_s: 0.3,
     wait_ms: 600,
     crash_ms: 300,
     wakeups: 60,

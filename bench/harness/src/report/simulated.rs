@@ -11,8 +11,9 @@ use std::path::Path;
 /// File, title, figure, whether its axis is logarithmic.
 type Plot = (&'static str, &'static str, fn(&Row) -> f64, bool);
 
-/// Of one run of the simulator.
+/// Of one run of the simulator; of a quick one, which is for a first look.
 const CONNECTIONS: u64 = 100_000;
+const CONNECTIONS_QUICK: u64 = 20_000;
 
 pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
     let mut text = String::from(
@@ -47,7 +48,8 @@ pub fn sections(results: &Results, plots: &Path) -> Result<String, String> {
              the spread of `raw-shared` and CPU times below 1.2 times each other mean nothing here. Sleeps are compared where\n\
              no worker pushes a client off its core (see the wake-ups).\n\n";
 
-    let rows = studies::run(CONNECTIONS);
+    let is_quick = results.settings.get("rounds").is_some_and(|&rounds| rounds < 5.0);
+    let rows = studies::run(if is_quick { CONNECTIONS_QUICK } else { CONNECTIONS });
     text += "## Sizes\n\n\
              Poisson arrivals that keep half of the cores busy, handlers of 200 us (exponential), connections that stay so\n\
              long that each worker has about 100. What `raw-pass` and `handoff/spread` pass on is not counted as moved.\n\n";

@@ -65,7 +65,8 @@ static void answer(struct exchange *exchange, const char *status, const char *bo
         status = "500 Internal Server Error", body = "", room = sizeof exchange->short_out;
     }
     int bytes = snprintf(exchange->out, room,
-        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n"
+        "HTTP/1.1 %s\r\nX-Herd-Slot: %d\r\nX-Herd-Pid: %d\r\n"
+        "Content-Type: text/plain; version=0.0.4\r\nContent-Length: %zu\r\n"
         "%sConnection: %s\r\n\r\n%s",
         status, herd_worker_slot(exchange->worker), (int)pid, strlen(body),
         strncmp(status, "405", 3) == 0 ? "Allow: GET, HEAD\r\n" : "", exchange->closing ? "close" : "keep-alive",
@@ -214,7 +215,7 @@ static bool has_ended(const struct exchange *exchange) /* all is sent, and nothi
     return has_idled_out(exchange) || (exchange->closing && !exchange->lingering);
 }
 
-/* ---- for loops that say when a descriptor is ready ---- */
+/* ---- for loops that say when a descriptor is ready; others leave this out (hence inline) ---- */
 
 enum next { NEXT_CLOSE, NEXT_READ, NEXT_WRITE };
 

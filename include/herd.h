@@ -1197,10 +1197,11 @@ int herd_is_steered(const struct herd *herd);
  * one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process
  * removes it, unless another is there by then. A relative path is that from the present working
  * directory, also when the process has changed to another one; `herd_listener_address` gives the whole
- * path if it has fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
- * to be replaced the call waits, for about a second, and goes on without the lock; so it does where the
- * folder cannot be read or locked. Then, of two that replace one file at once, both may succeed, and the
- * later one is found under the path. `options` may be NULL for the defaults.
+ * path if it has fewer than 108 bytes. While another program keeps the socket's folder locked
+ * (flock(2)) and the file is to be replaced the call waits, for about a second, and goes on without the
+ * lock; so it does where the folder cannot be read or locked. Then, of two that replace one file at
+ * once, both may succeed, and the later one is found under the path. `options` may be NULL for the
+ * defaults.
  * Accepted connections go to `accept` with `accept_data`; with NULL the host takes them itself
  * with `herd_accept`. Call it in the parent, before the workers are made. In HERD_MODE_REUSEPORT a
  * listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
@@ -1228,8 +1229,8 @@ int herd_listen(struct herd *herd,
  * HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
  *
  * Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
- * herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`. Fork: as `herd_listen`.
- * Since 0.1.
+ * herd, or a socket that does not listen; -EBUSY, -ESTALE: as `herd_listen`; -EMFILE. Thread: as
+ * `herd_listen`. Fork: as `herd_listen`. Since 0.1.
  */
 int herd_add_listener(struct herd *herd,
                       int fd,
@@ -1241,9 +1242,9 @@ int herd_add_listener(struct herd *herd,
  * descriptor of it in this process. Its number may be given to the next listener.
  *
  * Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
- * uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
- * the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`. Fork: as `herd_listen`.
- * Since 0.1.
+ * uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -ESTALE: as `herd_listen`;
+ * -EMFILE, -ENFILE, -ENOMEM: the set of the others could not be made anew, and nothing was changed.
+ * Thread: as `herd_listen`. Fork: as `herd_listen`. Since 0.1.
  */
 int herd_remove_listener(struct herd *herd,
                          int listener);
@@ -1644,7 +1645,7 @@ int herd_stats_text(const struct herd *herd,
  * this process: then listen with `herd_listen`. -EINVAL: NULL herd, a variable that is
  * malformed (LISTEN_FDS=0 too, as for sd_listen_fds(3)), more or fewer names than descriptors, or a
  * socket that does not listen; -EBADF: a descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
- * descriptors of several kinds); -EBUSY: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
+ * descriptors of several kinds); -EBUSY, -ESTALE: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
  * log has the variables. Thread: any, while no other changes the environment or the descriptors.
  * Fork: a child gets 0, since LISTEN_PID names its parent; otherwise as `herd_listen`. Since 0.1.
  */

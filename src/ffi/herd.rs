@@ -93,10 +93,11 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// one gets it, the others -EADDRINUSE); `herd_destroy` or `herd_remove_listener` in the same process
 /// removes it, unless another is there by then. A relative path is that from the present working
 /// directory, also when the process has changed to another one; `herd_listener_address` gives the whole
-/// path if it has fewer than 108 bytes. While another program keeps the socket's folder locked (flock(2)) and the file is
-/// to be replaced the call waits, for about a second, and goes on without the lock; so it does where the
-/// folder cannot be read or locked. Then, of two that replace one file at once, both may succeed, and the
-/// later one is found under the path. `options` may be NULL for the defaults.
+/// path if it has fewer than 108 bytes. While another program keeps the socket's folder locked
+/// (flock(2)) and the file is to be replaced the call waits, for about a second, and goes on without the
+/// lock; so it does where the folder cannot be read or locked. Then, of two that replace one file at
+/// once, both may succeed, and the later one is found under the path. `options` may be NULL for the
+/// defaults.
 /// Accepted connections go to `accept` with `accept_data`; with NULL the host takes them itself
 /// with `herd_accept`. Call it in the parent, before the workers are made. In HERD_MODE_REUSEPORT a
 /// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
@@ -140,8 +141,8 @@ pub extern "C" fn herd_listen(
 /// HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
 ///
 /// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
-/// herd, or a socket that does not listen; -EBUSY: as `herd_listen`; -EMFILE. Thread: as `herd_listen`. Fork: as `herd_listen`.
-/// Since 0.1.
+/// herd, or a socket that does not listen; -EBUSY, -ESTALE: as `herd_listen`; -EMFILE. Thread: as
+/// `herd_listen`. Fork: as `herd_listen`. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_add_listener(
     herd: *mut herd,
@@ -159,9 +160,9 @@ pub extern "C" fn herd_add_listener(
 /// descriptor of it in this process. Its number may be given to the next listener.
 ///
 /// Returns 0. -ENOENT: no listener has this number; -EINVAL: NULL; -EBUSY: a worker of this process
-/// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -EMFILE, -ENFILE, -ENOMEM:
-/// the set of the others could not be made anew, and nothing was changed. Thread: as `herd_listen`. Fork: as `herd_listen`.
-/// Since 0.1.
+/// uses it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF one of any process; -ESTALE: as `herd_listen`;
+/// -EMFILE, -ENFILE, -ENOMEM: the set of the others could not be made anew, and nothing was changed.
+/// Thread: as `herd_listen`. Fork: as `herd_listen`. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_remove_listener(herd: *mut herd, listener: c_int) -> c_int {
     with_herd(herd, |handle| {

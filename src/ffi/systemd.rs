@@ -19,7 +19,7 @@ use std::ffi::{c_char, c_int, c_void};
 /// this process: then listen with `herd_listen`. -EINVAL: NULL herd, a variable that is
 /// malformed (LISTEN_FDS=0 too, as for sd_listen_fds(3)), more or fewer names than descriptors, or a
 /// socket that does not listen; -EBADF: a descriptor that was announced is not open; -ENOTSOCK: one is not a socket (choose by name among
-/// descriptors of several kinds); -EBUSY: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
+/// descriptors of several kinds); -EBUSY, -ESTALE: as `herd_listen`; -EMFILE, -ENOSPC: no room for all. The
 /// log has the variables. Thread: any, while no other changes the environment or the descriptors.
 /// Fork: a child gets 0, since LISTEN_PID names its parent; otherwise as `herd_listen`. Since 0.1.
 #[unsafe(no_mangle)]

@@ -115,11 +115,20 @@ __attribute__((noreturn)) static void run(int slot)
     test_exit(0);
 }
 
+/* One line, whatever failed, and no defect. */
+static void on_log(void *data, int level, const char *message)
+{
+    (void)data;
+    REQUIRE(level >= HERD_LOG_ERROR && level <= HERD_LOG_INFO);
+    REQUIRE(message[0] != '\0' && strchr(message, '\n') == NULL && strstr(message, " at src/") == NULL);
+}
+
 static void start(void)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     config.mode = mode;
     config.accept_delay_ms = delay_ms;
+    config.log = on_log;
     serve_prepare(&config, workers);
     CHECK_CODE(herd_remove_listener(serve.herd, 0), 0);
     for (int i = 0; i < 2; i++) {

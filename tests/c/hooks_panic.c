@@ -5,6 +5,7 @@
 #include "serve.h"
 
 int herd_test_panic(struct herd_worker *worker);
+int herd_test_panic_of_herd(struct herd *herd);
 
 static char last_message[512];
 static int last_level;
@@ -22,14 +23,14 @@ static void panic_in_handler(struct herd_worker *worker, struct herd_event *even
     *(int *)event->data = herd_test_panic(worker);
 }
 
-/* Calls herd_test_panic and checks that stderr stays empty. */
+/* Panics in a call of the worker's, or without one in a call of the herd's: stderr stays empty. */
 static void panic_quietly(struct herd_worker *worker)
 {
     int captured = memfd_create("stderr", MFD_CLOEXEC), kept = dup(STDERR_FILENO);
     CHECK(captured >= 0 && kept >= 0);
     CHECK(dup2(captured, STDERR_FILENO) >= 0);
     last_message[0] = '\0';
-    int code = herd_test_panic(worker);
+    int code = worker != NULL ? herd_test_panic(worker) : herd_test_panic_of_herd(serve.herd);
     CHECK(dup2(kept, STDERR_FILENO) >= 0);
     CHECK_CODE(code, HERD_EINTERNAL);
     CHECK_EQ(lseek(captured, 0, SEEK_END), 0);
@@ -60,6 +61,8 @@ int main(void)
     serve_settle();
     CHECK_EQ(serve_stats(1).acquisitions, 0);
 
+    panic_quietly(NULL);
+    CHECK_EQ(herd_mode(serve.herd), HERD_MODE_MUTEX);
     panic_quietly(worker);
     int64_t panicked_ms = now_ms();
     int client = connect_to(serve.address);

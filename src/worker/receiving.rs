@@ -137,7 +137,7 @@ impl Worker {
     // --- those who do not take what is sent to them ---
 
     /// Looks after connections on their way to workers that died, that take none, or that have not
-    /// taken any for handover_delay: all of them, a window in each turn, and others help.
+    /// taken any for handover_delay: all of them, in each turn as many as it would accept, and others help.
     pub(super) fn look_at_queues(&self) {
         let passing = &self.passing;
         let now_us = now_us();
@@ -151,7 +151,7 @@ impl Worker {
         if !self.conduct.get().willing {
             return;
         }
-        let (mut most, count) = (WINDOW, self.herd.queue_count());
+        let (mut most, count) = (WINDOW.min(self.batch().into()), self.herd.queue_count());
         // From the next one on, so that those who help begin elsewhere.
         let numbers = (1..count).map(|distance| (self.slot + distance) % count);
         for number in numbers {

@@ -344,7 +344,7 @@ impl Worker {
 
     /// A batch that is shared out saves messages while connections come fast. Otherwise there is one,
     /// and looking for a second would be a system call for nothing.
-    fn batch(&self) -> u32 {
+    pub(super) fn batch(&self) -> u32 {
         let settings = &self.herd.settings;
         if settings.adapts_batch && !self.pace.is_fast() { 1 } else { settings.accept_batch }
     }

@@ -68,7 +68,7 @@ impl Engine {
         }
         own.next_look_us = None;
         let count = self.slots.len();
-        let mut most = WINDOW;
+        let mut most = self.batch(worker);
         for number in (1..count).map(|distance| (worker + distance) % count) {
             let queue = &self.slots[number].queue;
             if queue.in_flight() == 0 {

@@ -119,10 +119,15 @@ impl Engine {
         }
     }
 
+    /// Connections that it takes in a turn.
+    pub fn batch(&self, worker: usize) -> u64 {
+        let shares_out = self.scenario.way.passes_on() && self.workers[worker].pace.is_fast();
+        if shares_out { HANDOFF_ACCEPT_BATCH.into() } else { 1 }
+    }
+
     /// Returns how many it accepted.
     fn accept_batch(&mut self, worker: usize) -> u64 {
-        let shares_out = self.scenario.way.passes_on() && self.workers[worker].pace.is_fast();
-        let batch = if shares_out { HANDOFF_ACCEPT_BATCH.into() } else { 1 };
+        let batch = self.batch(worker);
         let has_room = |engine: &Engine| {
             let pending = engine.workers[worker].pending.len() as u64;
             engine.slots[worker].open() + pending < engine.scenario.capacity

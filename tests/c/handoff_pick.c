@@ -61,6 +61,8 @@ static void be_busy(struct herd_worker *worker)
 static void start(int acceptor_slot)
 {
     struct herd_config config = HERD_CONFIG_INIT;
+    char name[64];
+    snprintf(name, sizeof name, "unix:@herd-test-pick-%d", (int)getpid());
     config.mode = HERD_MODE_HANDOFF;
     config.max_workers = workers + 1; /* the last slot has no worker */
     config.accept_delay_ms = 60000;
@@ -68,8 +70,7 @@ static void start(int acceptor_slot)
     config.pick_callback = by_address;
     config.pick_data = &serve;
     serve_prepare(&config, workers);
-    CHECK_CODE(herd_listen(serve.herd, "unix:@herd-test-handoff-pick", NULL, serve_on_accept, NULL),
-               1);
+    CHECK_CODE(herd_listen(serve.herd, name, NULL, serve_on_accept, NULL), 1);
     for (int slot = 0; slot < workers; slot++) {
         serve_fork(slot);
     }

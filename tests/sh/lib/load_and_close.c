@@ -66,6 +66,15 @@ static int entries(const char *directory)
     return count;
 }
 
+/* Threads that have ended and were joined a moment ago may still be there. */
+static void wait_for_tasks(int count)
+{
+    for (int i = 0; entries("/proc/self/task") != count; i++) {
+        CHECK(i < 1000);
+        usleep(10000);
+    }
+}
+
 /* How many more keys for data of threads there are (pthread_key_create(3)). */
 static int free_keys(void)
 {
@@ -110,7 +119,7 @@ static void one_round(void)
     for (int i = 0; i < threads; i++) {
         sem_wait(&used);
     }
-    CHECK(entries("/proc/self/task") == 2 + 1 + threads);
+    wait_for_tasks(2 + 1 + threads);
     CHECK(dlclose(library) == 0);
     for (int i = 0; i < threads; i++) {
         sem_post(&closed);
@@ -140,10 +149,6 @@ int main(int argc, char **argv)
     CHECK(free_keys() == keys);
     printf("%d rounds mapped %ld pages more\n", rounds - warm, mapped_pages() - pages);
     CHECK(mapped_pages() - pages < rounds - warm);
-    /* Threads that have ended a moment ago may still be there. */
-    for (int i = 0; entries("/proc/self/task") != 2 + 1; i++) {
-        CHECK(i < 1000);
-        usleep(10000);
-    }
+    wait_for_tasks(2 + 1);
     return 0;
 }

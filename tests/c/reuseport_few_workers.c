@@ -17,7 +17,7 @@ static void serve_all(int from_backlog)
         }
     }
     if (from_backlog) {
-        CHECK_EQ(waiting_connections(serve.herd, 0), connections);
+        WAIT_UNTIL(waiting_connections(serve.herd, 0) == connections, 10000);
         for (int i = 0; i < 3; i++) {
             serve_fork(used[i]);
         }

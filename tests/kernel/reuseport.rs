@@ -10,6 +10,7 @@ use nix::sys::socket::{
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// A socket bound to the address of `first`.
 fn bind_beside(first: &TcpListener, reuse_port: bool) -> Result<OwnedFd, Errno> {
@@ -31,6 +32,30 @@ fn accept_all(listener: &TcpListener) -> usize {
     std::iter::from_fn(|| listener.accept().ok()).count()
 }
 
+/// Connections that wait at a listening socket.
+fn waiting(listener: &TcpListener) -> usize {
+    // SAFETY: zeroes are a tcp_info, and the kernel writes at most as many bytes as it is told.
+    let (code, info) = unsafe {
+        let mut info: libc::tcp_info = std::mem::zeroed();
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        let (fd, to) = (listener.as_raw_fd(), (&raw mut info).cast());
+        (libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &mut length), info)
+    };
+    assert_eq!(code, 0);
+    info.tcpi_unacked as usize
+}
+
+/// `count` clients. When connect(2) returns, the last packet of a client may still be on its way.
+fn connect_many(group: &[&TcpListener], count: usize) -> Vec<TcpStream> {
+    let clients: Vec<_> = (0..count).map(|_| connect(group[0])).collect();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while group.iter().map(|member| waiting(member)).sum::<usize>() < count {
+        assert!(Instant::now() < deadline, "not all clients wait at the group");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    clients
+}
+
 #[test]
 fn a_group_can_be_opened_after_listening_and_a_second_server_is_still_refused() {
     let first = listener();
@@ -39,7 +64,7 @@ fn a_group_can_be_opened_after_listening_and_a_second_server_is_still_refused() 
     let second = join(&first);
     // What a second start of the same server does first.
     assert_eq!(bind_beside(&first, false).err(), Some(Errno::EADDRINUSE));
-    let clients: Vec<_> = (0..64).map(|_| connect(&first)).collect();
+    let clients = connect_many(&[&first, &second], 64);
     let (at_first, at_second) = (accept_all(&first), accept_all(&second));
     assert!(at_first > 0 && at_second > 0 && at_first + at_second == clients.len());
 }
@@ -49,7 +74,7 @@ fn a_member_gets_connections_from_when_it_listens_on() {
     let first = listener();
     setsockopt(&first, ReusePort, &true).unwrap();
     let bound = bind_beside(&first, true).unwrap();
-    let clients: Vec<_> = (0..64).map(|_| connect(&first)).collect();
+    let clients = connect_many(&[&first], 64);
     assert_eq!(accept_all(&first), clients.len());
     // Watched before, it would be reported as hung up.
     let set = new_set();
@@ -65,7 +90,7 @@ fn a_members_queue_is_reset_only_when_its_last_descriptor_is_closed() {
     let first = listener();
     setsockopt(&first, ReusePort, &true).unwrap();
     let (second, kept) = (join(&first), join(&first));
-    let mut clients: Vec<_> = (0..96).map(|_| connect(&first)).collect();
+    let mut clients = connect_many(&[&first, &second, &kept], 96);
     let keeper = kept.try_clone().unwrap();
     drop((second, kept));
     let at_kept = accept_all(&keeper);

@@ -51,7 +51,9 @@ fi
 grep -q 'running  mutex/spread  3 workers in 3 slots' "$tmp/once" || fail "once: $(cat "$tmp/once")"
 test "$(grep -cE '^[* ] +[012] +[0-9]+ (idle|busy|rests)' "$tmp/once")" = 3 || fail "once: $(cat "$tmp/once")"
 test "$(wc -L <"$tmp/once")" -le 80 || fail 'wider than 80 columns'
-"$herdtop" "$name" --once --interval-ms 100 --ascii | LC_ALL=C grep -q '[^ -~]' && fail 'not ASCII'
+"$herdtop" "$name" --once --interval-ms 100 --ascii >"$tmp/once" || fail ascii
+grep -q 'running  mutex/spread  3 workers in 3 slots' "$tmp/once" || fail "ascii: $(cat "$tmp/once")"
+LC_ALL=C grep -q '[^ -~]' "$tmp/once" && fail 'not ASCII'
 
 # Where nothing can be written, and where nobody can look.
 "$herdtop" --help >/dev/full 2>"$tmp/err"
@@ -64,7 +66,9 @@ test $? = 1 && grep -q 'use --once' "$tmp/out" || fail "not a terminal: $(cat "$
 raw=/dev/shm/herd-0-$$$(printf '\033x')
 : >"$raw"
 "$herdtop" --list >"$tmp/out"
+code=$?
 rm "$raw"
+test "$code" = 0 && grep -q ":$name\$" "$tmp/out" || fail "list: $code, $(cat "$tmp/out")"
 grep -q "$(printf '\033')" "$tmp/out" && fail 'a raw file name'
 
 # A signal ends it, with the terminal as it was.

@@ -35,6 +35,16 @@ static void contend(struct herd *herd, struct shared *shared, int number)
     CHECK_CODE(herd_destroy(herd), 0);
 }
 
+static int all_had_turns(const struct shared *shared)
+{
+    for (int i = 0; i < PROCESSES; i++) {
+        if (SHARED_GET(shared->turns[i]) == 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 int main(void)
 {
     test_begin(40);
@@ -48,8 +58,9 @@ int main(void)
             test_exit(0);
         }
     }
+    /* For 2 s, and then until each has had a turn, as far as the test's own limit allows. */
     int64_t end_ms = now_ms() + 2000;
-    for (int running = PROCESSES; running == PROCESSES && now_ms() < end_ms;) {
+    for (int running = PROCESSES; running == PROCESSES && (now_ms() < end_ms || !all_had_turns(shared));) {
         sleep_ms(10);
         for (int i = 0; i < PROCESSES; i++) {
             running -= test_ended(children[i]);

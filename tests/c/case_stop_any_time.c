@@ -23,17 +23,11 @@ static void on_signal(int signal_number)
     ask();
 }
 
-/* Whether the thread with the loop waits (state S in proc(5)). */
+/* Whether the thread with the loop waits. */
 static int loop_sleeps(void)
 {
-    char path[64], line[512];
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)loop_tid);
-    FILE *stat = fopen(path, "re");
-    CHECK(stat != NULL);
-    CHECK(fgets(line, sizeof line, stat) != NULL);
-    fclose(stat);
-    char *name_end = strrchr(line, ')');
-    return name_end != NULL && name_end[2] == 'S';
+    long long sleeps;
+    return thread_state(getpid(), loop_tid, &sleeps) == 'S';
 }
 
 static void *ask_from_thread(void *unused)

@@ -417,31 +417,38 @@ CHECK_HELPER char process_state(pid_t pid)
     return name_end[2];
 }
 
-/* Sleeps of a process so far: voluntary context switches, summed over its threads. */
+/* The state of a thread, and its sleeps so far (voluntary context switches). 0: there is no such thread. */
+CHECK_HELPER char thread_state(pid_t pid, pid_t tid, long long *sleeps)
+{
+    char path[64], line[256], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)pid, (int)tid);
+    FILE *status = fopen(path, "re");
+    if (status == NULL) {
+        return 0;
+    }
+    *sleeps = 0;
+    while (fgets(line, sizeof line, status) != NULL) {
+        if (sscanf(line, "State: %c", &state) != 1) {
+            sscanf(line, "voluntary_ctxt_switches: %lld", sleeps);
+        }
+    }
+    fclose(status);
+    return state;
+}
+
+/* Sleeps of a process so far, summed over its threads. */
 CHECK_HELPER long long voluntary_switches(pid_t pid)
 {
-    char path[320], line[256];
-    long long sum = 0;
+    char path[64];
+    long long sum = 0, sleeps;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *dir = opendir(path);
     CHECK(dir != NULL);
     struct dirent *entry;
     while ((entry = readdir(dir)) != NULL) {
-        if (entry->d_name[0] == '.') {
-            continue;
+        if (entry->d_name[0] != '.' && thread_state(pid, atoi(entry->d_name), &sleeps) != 0) {
+            sum += sleeps;
         }
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/status", (int)pid, entry->d_name);
-        FILE *status = fopen(path, "re");
-        if (status == NULL) {
-            continue; /* the thread has just ended */
-        }
-        while (fgets(line, sizeof line, status) != NULL) {
-            long long switches;
-            if (sscanf(line, "voluntary_ctxt_switches: %lld", &switches) == 1) {
-                sum += switches;
-            }
-        }
-        fclose(status);
     }
     closedir(dir);
     return sum;

@@ -77,25 +77,12 @@ CHECK_HELPER long long threads_sleeps(void)
 {
     long long sum = 0;
     for (int slot = 0; slot < serve.workers; slot++) {
-        char path[64], line[256], state = '?';
         long long sleeps = 0;
         if (serve.pids[slot] == 0 || SHARED_GET(threads_shared->drained[slot])) {
             continue;
         }
         pid_t tid = SHARED_GET(threads_shared->tids[slot]);
-        snprintf(path, sizeof path, "/proc/%d/task/%d/status", (int)serve.pids[slot], (int)tid);
-        FILE *status = tid == 0 ? NULL : fopen(path, "re");
-        if (status == NULL) {
-            return -1;
-        }
-        while (fgets(line, sizeof line, status) != NULL) {
-            if (sscanf(line, "State: %c", &state) != 1
-                && sscanf(line, "voluntary_ctxt_switches: %lld", &sleeps) == 1) {
-                break;
-            }
-        }
-        fclose(status);
-        if (state != 'S') {
+        if (tid == 0 || thread_state(serve.pids[slot], tid, &sleeps) != 'S') {
             return -1;
         }
         sum += sleeps;
@@ -117,14 +104,20 @@ CHECK_HELPER long long threads_settle(void)
     }
 }
 
-/* `processes` of `count` threads each. */
-CHECK_HELPER void threads_start(const struct herd_config *config, int processes, int count)
+/* The herd without its threads. */
+CHECK_HELPER void threads_prepare(const struct herd_config *config, int workers)
 {
-    serve_prepare(config, processes * count);
+    serve_prepare(config, workers);
     if (threads_shared == NULL) {
         threads_shared = (struct threads_shared *)shared_memory(sizeof *threads_shared);
     }
     memset(threads_shared, 0, sizeof *threads_shared);
+}
+
+/* `processes` of `count` threads each. */
+CHECK_HELPER void threads_start(const struct herd_config *config, int processes, int count)
+{
+    threads_prepare(config, processes * count);
     for (int process = 0; process < processes; process++) {
         threads_fork(process * count, count);
     }

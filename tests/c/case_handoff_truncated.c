@@ -12,22 +12,6 @@ static int name_receiver(void *data, const struct sockaddr *peer, uint32_t peer_
     return SHARED_GET(serve.shared->knob);
 }
 
-/* The lowest numbers are taken first, so a limit at the first free one leaves none free. */
-static void leave_free(pid_t pid, int count)
-{
-    struct rlimit limit;
-    char path[64];
-    int number = 0, free_found = 0;
-    for (; free_found <= count; number++) {
-        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, number);
-        char target[8];
-        free_found += readlink(path, target, sizeof target) < 0 && errno == ENOENT;
-    }
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = (rlim_t)number - 1;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 /* `carried` connections sent at once, to a receiver with room for `room`. */
 static void sent_at_once(int carried, int room)
 {
@@ -35,7 +19,7 @@ static void sent_at_once(int carried, int room)
     pid_t pid = serve.pids[receiver];
     struct herd_stats before = serve_stats(receiver), others_before = serve_stats(other);
     int fds = process_fds(pid);
-    leave_free(pid, room);
+    process_leave_free(pid, room);
     kill(serve.pids[acceptor], SIGSTOP);
     WAIT_UNTIL(process_state(serve.pids[acceptor]) == 'T', 10000);
     SHARED_SET(serve.shared->knob, receiver);
@@ -54,10 +38,7 @@ static void sent_at_once(int carried, int room)
     CHECK_EQ(others_after.handoff_rerouted - others_before.handoff_rerouted, carried - room);
     CHECK_EQ(process_fds(pid), fds + room);
     /* With descriptors again it takes connections again, by itself. */
-    struct rlimit limit;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = limit.rlim_max;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+    process_limit_fds(pid, RLIM_INFINITY);
     for (int tries = 0, slot = -1; slot != receiver; tries++) {
         CHECK(tries < 200);
         close(serve_connect(&slot));

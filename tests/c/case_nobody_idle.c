@@ -4,14 +4,6 @@
 
 enum { busy_ms = 60, delay_ms = 2000 };
 
-static void limit_fds(pid_t pid, rlim_t most)
-{
-    struct rlimit limit;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = most;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 static void be_busy(struct herd_worker *worker)
 {
     (void)worker;
@@ -36,7 +28,7 @@ static int next_idle_takes_it(void)
     kill(serve.pids[first], SIGCONT);
     sleep_ms(50);
 
-    limit_fds(serve.pids[first], 3);
+    process_limit_fds(serve.pids[first], 3);
     CHECK_EQ(send(seconds, "x", 1, 0), 1);
     sleep_ms(10);
     int64_t connected_ms = now_ms();

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
@@ -400,6 +401,27 @@ CHECK_HELPER int open_fds(void)
     }
     closedir(dir);
     return count;
+}
+
+/* Limits a process's descriptors to `most`, or to as many as it may have, from outside: a worker is not woken by it. */
+CHECK_HELPER void process_limit_fds(pid_t pid, rlim_t most)
+{
+    struct rlimit limit;
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
+    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
+    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
+}
+
+/* Leaves it room for `count` more. The lowest numbers are taken first: a limit at the first free one leaves none. */
+CHECK_HELPER void process_leave_free(pid_t pid, int count)
+{
+    char path[64], target[8];
+    int number = 0, free_found = 0;
+    for (; free_found <= count; number++) {
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, number);
+        free_found += readlink(path, target, sizeof target) < 0 && errno == ENOENT;
+    }
+    process_limit_fds(pid, (rlim_t)number - 1);
 }
 
 /* The state of a process (proc(5)): S waits, T is stopped. */

@@ -4,20 +4,6 @@
 
 enum { workers = 3, acceptor = 2, room = 4, burst = 16 };
 
-static void leave_free(pid_t pid, int count)
-{
-    struct rlimit limit;
-    char path[64], target[8];
-    int number = 0, free_found = 0;
-    for (; free_found <= count; number++) {
-        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)pid, number);
-        free_found += readlink(path, target, sizeof target) < 0 && errno == ENOENT;
-    }
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = (rlim_t)number - 1;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 int main(void)
 {
     struct herd_config config = HERD_CONFIG_INIT;
@@ -31,7 +17,7 @@ int main(void)
     test_begin(50);
     serve_start(&config, workers);
     for (int slot = 0; slot < acceptor; slot++) {
-        leave_free(serve.pids[slot], room);
+        process_leave_free(serve.pids[slot], room);
     }
     kill(serve.pids[acceptor], SIGSTOP);
     WAIT_UNTIL(process_state(serve.pids[acceptor]) == 'T', 10000);

@@ -5,16 +5,6 @@
 
 enum { workers = 3, clients = 30, delay_ms = 100 };
 
-static void limit_workers(rlim_t most)
-{
-    struct rlimit limit;
-    for (int slot = 0; slot < workers; slot++) {
-        CHECK_EQ(prlimit(serve.pids[slot], RLIMIT_NOFILE, NULL, &limit), 0);
-        limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
-        CHECK_EQ(prlimit(serve.pids[slot], RLIMIT_NOFILE, &limit, NULL), 0);
-    }
-}
-
 static void at_the_limit(uint32_t mode)
 {
     struct herd_config config = HERD_CONFIG_INIT;
@@ -23,7 +13,7 @@ static void at_the_limit(uint32_t mode)
     config.accept_delay_ms = delay_ms;
     serve_start(&config, workers);
     load_note_fds();
-    limit_workers(3);
+    serve_limit_fds(3);
     struct herd_stats before = serve_total();
     int64_t began_ms = now_ms();
     for (int i = 0; i < clients; i++) {
@@ -40,7 +30,7 @@ static void at_the_limit(uint32_t mode)
     /* One for each worker and delay; the connections that come wake a few more. */
     CHECK(backoffs <= workers * (took_ms / delay_ms + 2) + clients);
     CHECK(turns <= 20 * backoffs + took_ms / 10);
-    limit_workers(1024);
+    serve_limit_fds(1024);
     int64_t room_ms = now_ms();
     for (int i = 0; i < clients; i++) {
         CHECK(serve_greeting(fds[i], 10000) >= 0);

@@ -24,16 +24,6 @@ static void on_log(void *log_data, int level, const char *message)
     }
 }
 
-static void limit_descriptors(rlim_t most)
-{
-    struct rlimit limit;
-    for (int slot = 0; slot < workers; slot++) {
-        CHECK_EQ(prlimit(serve.pids[slot], RLIMIT_NOFILE, NULL, &limit), 0);
-        limit.rlim_cur = most == 0 ? limit.rlim_max : most;
-        CHECK_EQ(prlimit(serve.pids[slot], RLIMIT_NOFILE, &limit, NULL), 0);
-    }
-}
-
 int main(void)
 {
     struct herd_config config = HERD_CONFIG_INIT;
@@ -58,10 +48,10 @@ int main(void)
     CHECK(SHARED_GET(seen->thefts) <= serve_total().thefts);
 
     /* No descriptor is left for a connection, anywhere. */
-    limit_descriptors(3);
+    serve_limit_fds(3);
     client = connect_to(serve.address);
     WAIT_UNTIL(SHARED_GET(seen->backoffs) >= workers, 10000);
-    limit_descriptors(0);
+    serve_limit_fds(RLIM_INFINITY);
     CHECK(serve_greeting(client, 10000) >= 0);
     close(client);
     serve_settle();

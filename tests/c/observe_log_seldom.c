@@ -2,8 +2,6 @@
  * each line counts those that were left out. */
 #include "check.h"
 
-#include <sys/resource.h>
-
 enum { least_backoffs = 20, wait_most_ms = 30000 };
 
 static unsigned long long lines, told;
@@ -23,14 +21,6 @@ static void on_log(void *log_data, int level, const char *message)
     CHECK((left_out == NULL) == (more == 0));
     lines++;
     told += 1 + more;
-}
-
-static void limit_descriptors(rlim_t most)
-{
-    struct rlimit limit;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = most == 0 ? limit.rlim_max : most;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
 }
 
 static void on_accept(struct herd_worker *worker, int fd, const struct sockaddr *peer,
@@ -57,7 +47,7 @@ int main(void)
     int client = connect_to(address_of(herd, listener));
 
     int64_t began_ms = now_ms();
-    limit_descriptors(3);
+    process_limit_fds(getpid(), 3);
     uint64_t backoffs = 0;
     while (lines < 2 || backoffs < least_backoffs || told < backoffs) {
         CHECK(now_ms() - began_ms < wait_most_ms);
@@ -70,7 +60,7 @@ int main(void)
     /* The clock of the first line began after ours. */
     CHECK(lines <= 1 + (unsigned long long)took_ms / 1000);
 
-    limit_descriptors(0);
+    process_limit_fds(getpid(), RLIM_INFINITY);
     while (greeted == 0) {
         CHECK(now_ms() - began_ms < wait_most_ms);
         CHECK(herd_run_once(worker, 1) >= 0);

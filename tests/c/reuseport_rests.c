@@ -27,14 +27,6 @@ static void close_all(int left)
     WAIT_UNTIL(serve_total().connections_open == (uint64_t)left, 10000);
 }
 
-static void limit_fds(pid_t pid, rlim_t most)
-{
-    struct rlimit limit;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = most;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 static void rest(int steered)
 {
     struct herd_config config = reuseport_config(steered, 30000); /* the safety net must not help */
@@ -57,7 +49,7 @@ static void rest(int steered)
 
     /* One of the other two cannot have descriptors: it learns that by its first connection. */
     int without = (draining + 1) % workers;
-    limit_fds(serve.pids[without], 3);
+    process_limit_fds(serve.pids[without], 3);
     do {
         close(serve_connect(&slot));
     } while (serve_stats(without).backoffs == 0);

@@ -9,7 +9,6 @@
 #include "check.h"
 
 #include <poll.h>
-#include <sys/resource.h>
 
 #define SERVE_MAX_WORKERS 64
 
@@ -185,6 +184,14 @@ CHECK_HELPER long long serve_sleeps(void)
         sum += serve.pids[slot] > 0 ? voluntary_switches(serve.pids[slot]) : 0;
     }
     return sum;
+}
+
+/* process_limit_fds for each worker. */
+CHECK_HELPER void serve_limit_fds(rlim_t most)
+{
+    for (int slot = 0; slot < serve.workers; slot++) {
+        process_limit_fds(serve.pids[slot], most);
+    }
 }
 
 /* Starts a worker. `serve_settle` waits for it. */

@@ -154,19 +154,6 @@ static void unix_paths(void)
     CHECK_CODE(herd_remove_listener(herd, listener), 0);
 }
 
-/* What a server that was killed leaves behind: a bound file that nobody listens on. */
-static void leave_stale_socket(const char *path)
-{
-    struct sockaddr_un name;
-    memset(&name, 0, sizeof name);
-    name.sun_family = AF_UNIX;
-    snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK(fd >= 0);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
-    close(fd);
-}
-
 static void unix_files(void)
 {
     leave_stale_socket(path_of(in_dir("stale")));

@@ -208,4 +208,18 @@ CHECK_HELPER int connect_to(const char *address)
     return fd;
 }
 
+/* The file of a Unix socket as a server that was killed leaves it: nobody listens on it. */
+CHECK_HELPER void leave_stale_socket(const char *path)
+{
+    struct sockaddr_un name;
+    memset(&name, 0, sizeof name);
+    name.sun_family = AF_UNIX;
+    CHECK(strlen(path) < sizeof name.sun_path);
+    memcpy(name.sun_path, path, strlen(path));
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(fd >= 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    close(fd);
+}
+
 #endif

@@ -20,19 +20,6 @@ CHECK_HELPER int create(const char *name)
     return herd_create(&config, &herd);
 }
 
-/* The file of a Unix socket as a crashed server leaves it. */
-CHECK_HELPER void leave_socket_file(void)
-{
-    struct sockaddr_un name;
-    memset(&name, 0, sizeof name);
-    name.sun_family = AF_UNIX;
-    memcpy(name.sun_path, socket_path, strlen(socket_path));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    unlink(socket_path);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
-    close(fd);
-}
-
 CHECK_HELPER int listen_unix(void)
 {
     char address[80];
@@ -149,7 +136,8 @@ CHECK_HELPER void serve_clients(void)
 
 CHECK_HELPER void whole_life(void)
 {
-    leave_socket_file();
+    unlink(socket_path);
+    leave_stale_socket(socket_path);
     int host = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     CHECK_EQ(listen(host, 64), 0);
     int fds = open_fds();

@@ -30,17 +30,6 @@ static void remove_dir(void)
     }
 }
 
-static void leave_stale_socket(void)
-{
-    struct sockaddr_un name;
-    memset(&name, 0, sizeof name);
-    name.sun_family = AF_UNIX;
-    memcpy(name.sun_path, path(), strlen(path()));
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
-    close(fd);
-}
-
 /* The slow one stands where it is until the fast one has listened, or waits for it to go on. */
 static void let_the_fast_one_go(void)
 {
@@ -96,7 +85,7 @@ static void locked_for_good(void)
 {
     int folder = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK_EQ(flock(folder, LOCK_EX), 0);
-    leave_stale_socket();
+    leave_stale_socket(path());
     struct herd *herd = new_herd(HERD_MODE_MUTEX, 2);
     CHECK_CODE(herd_listen(herd, address, NULL, NULL, NULL), 0);
     close(connect_to(address));
@@ -122,7 +111,7 @@ int main(int argc, char **argv)
     maker = getpid();
     atexit(remove_dir);
 
-    leave_stale_socket();
+    leave_stale_socket(path());
     script->before_unlink = let_the_fast_one_go;
     one_gets_it(0);
     script->before_listen = let_the_fast_one_go;

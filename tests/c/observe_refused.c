@@ -28,17 +28,6 @@ static void refused(int open_code, int create_code)
     CHECK_EQ(open_fds(), fds);
 }
 
-static void put_socket(void)
-{
-    struct sockaddr_un address;
-    memset(&address, 0, sizeof address);
-    address.sun_family = AF_UNIX;
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
-    close(fd);
-}
-
 static void put_file(const char *text)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -53,7 +42,7 @@ int main(void)
     snprintf(name, sizeof name, "refused-%d", (int)getpid());
     snprintf(path, sizeof path, "/dev/shm/herd-%u-%s", (unsigned)geteuid(), name);
     opens_with(-ENOENT);
-    put_socket();
+    leave_stale_socket(path);
     refused(-ENXIO, -ENXIO);
     CHECK_EQ(unlink(path), 0);
     CHECK_EQ(symlink("/etc/passwd", path), 0);

@@ -21,14 +21,6 @@ static void on_accept(struct herd_worker *w, int fd, const struct sockaddr *peer
     CHECK(herd_conn_closed(w) >= 0);
 }
 
-static struct herd_stats stats_now(void)
-{
-    struct herd_stats stats;
-    stats.size = sizeof stats;
-    CHECK_CODE(herd_stats_total(herd, &stats), 0);
-    return stats;
-}
-
 static void fail_with(const int *errors, int count)
 {
     memcpy(script->errors, errors, (size_t)count * sizeof errors[0]);
@@ -42,11 +34,11 @@ static void errors_of_one_connection(void)
     static const int errors[] = {ECONNABORTED, EINTR, EPROTO, ENETDOWN, EHOSTUNREACH, EPERM};
     enum { count = sizeof errors / sizeof errors[0] };
     fail_with(errors, count);
-    struct herd_stats before = stats_now();
+    struct herd_stats before = total_stats(herd);
     int client = connect_to(address_of(herd, 0));
     delivered[0] = 0;
     CHECK_CODE(herd_run_once(worker, 5000), 1);
-    struct herd_stats after = stats_now();
+    struct herd_stats after = total_stats(herd);
     CHECK_EQ(delivered[0], 1);
     CHECK_EQ(script->calls, count + 1);
     CHECK_EQ(after.accept_retries - before.accept_retries, count);
@@ -58,14 +50,14 @@ static void errors_of_one_connection(void)
 static void shortage(int error)
 {
     fail_with(&error, 1);
-    struct herd_stats before = stats_now();
+    struct herd_stats before = total_stats(herd);
     int client = connect_to(address_of(herd, 0));
     int64_t started_ms = now_ms();
     delivered[0] = 0;
     while (delivered[0] == 0) {
         CHECK(herd_run_once(worker, 5000) >= 0);
     }
-    struct herd_stats after = stats_now();
+    struct herd_stats after = total_stats(herd);
     CHECK(now_ms() - started_ms >= delay_ms - 2);
     CHECK(now_ms() - started_ms < 4000);
     CHECK_EQ(script->calls, 2);

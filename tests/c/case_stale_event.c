@@ -37,14 +37,6 @@ static int accept_one(void)
     return accepted_fd;
 }
 
-static struct herd_stats stats_now(void)
-{
-    struct herd_stats stats;
-    stats.size = sizeof stats;
-    CHECK_CODE(herd_stats_worker(herd, 0, &stats), 0);
-    return stats;
-}
-
 /* Turns for 200 ms that have nothing to do. Returns how many there were. */
 static int idle_turns(void)
 {
@@ -72,7 +64,7 @@ static void close_while_shared(int properly)
             pause();
         }
     }
-    uint64_t stale = stats_now().stale_events;
+    uint64_t stale = slot_stats(herd, 0).stale_events;
     /* Connected before the close, so that it is not the client that gets the number. */
     int new_client = connect_to(address_of(herd, 0));
     if (properly) {
@@ -89,7 +81,7 @@ static void close_while_shared(int properly)
     CHECK(turns <= 20);
     CHECK_EQ(old_calls, 0);
     CHECK_EQ(new_calls, 0);
-    uint64_t dropped = stats_now().stale_events - stale;
+    uint64_t dropped = slot_stats(herd, 0).stale_events - stale;
     printf("%s: %d turns in 200 ms, %d stale events\n", properly ? "properly" : "without del", turns,
            (int)dropped);
     CHECK(properly ? dropped == 0 : dropped >= 1 && dropped <= 2);

@@ -2,19 +2,14 @@
  * longer than accept_delay but those that it had been given: the ones it had accepted. A kill resets
  * none of the others. */
 #include "reuseport.h"
+#include "right.h"
 
 enum { workers = 4, burst = 12, rounds = 25, delay_ms = 200, slack_ms = 2000 };
-
-static uint32_t random_below(uint32_t *seed, uint32_t bound)
-{
-    *seed = *seed * 1664525u + 1013904223u;
-    return (*seed >> 8) % bound;
-}
 
 /* Stops or kills a worker while clients arrive. Returns the longest wait of those it did not get. */
 static int one_round(int with_signal, uint32_t *seed)
 {
-    int clients[burst], victim = (int)random_below(seed, workers), longest_ms = 0;
+    int clients[burst], victim = (int)right_random(seed, workers), longest_ms = 0;
     int greeted_by_victim = 0, is_over[burst] = {0};
     int64_t connected_ms[burst];
     pid_t pid = serve.pids[victim];
@@ -23,7 +18,7 @@ static int one_round(int with_signal, uint32_t *seed)
         connected_ms[i] = now_ms();
         clients[i] = connect_to(serve.address);
         if (i == burst / 2) {
-            int64_t until_us = now_us() + random_below(seed, 200);
+            int64_t until_us = now_us() + right_random(seed, 200);
             while (now_us() < until_us) {
             }
             kill(pid, with_signal);
@@ -85,9 +80,7 @@ static void many_rounds(int steered, int with_signal, uint32_t *seed)
 int main(void)
 {
     test_begin(55);
-    const char *given = getenv("HERD_TEST_SEED");
-    uint32_t seed = given != NULL ? (uint32_t)strtoul(given, NULL, 0) : (uint32_t)now_us();
-    printf("HERD_TEST_SEED=%u\n", (unsigned)seed);
+    uint32_t seed = right_seed();
     for (int steered = 0; steered <= reuseport_can_steer(); steered++) {
         many_rounds(steered, SIGSTOP, &seed);
         many_rounds(steered, SIGKILL, &seed);

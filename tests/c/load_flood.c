@@ -79,7 +79,8 @@ static void flood(uint32_t mode)
             }
         }
     }
-    printf("%s: %d served, %u times refused, in %d ms\n", mode_name(mode), count, refused(), (int)(now_ms() - began_ms));
+    printf("%s: %d served, %u times refused, in %d ms\n", mode_name(mode), count, refused(),
+           (int)(now_ms() - began_ms));
     free(clients);
     load_is_over();
     serve_end();

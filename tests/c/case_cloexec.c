@@ -47,6 +47,8 @@ __attribute__((noreturn)) static void run_server(int *address_pipe, uint32_t mod
 {
     struct herd_config config = HERD_CONFIG_INIT;
     config.mode = mode;
+    /* Then the worker of slot 0 receives what it serves. */
+    config.acceptor_slot = mode == HERD_MODE_HANDOFF ? 1 : HERD_ANY_SLOT;
     serve.on_accept = start_programs;
     serve_prepare(&config, 2);
     char path[64];
@@ -107,5 +109,6 @@ int main(int argc, char **argv)
     sleeper = (pid_t *)shared_memory(sizeof *sleeper);
     start_and_restart(HERD_MODE_MUTEX);
     start_and_restart(HERD_MODE_REUSEPORT);
+    start_and_restart(HERD_MODE_HANDOFF);
     test_exit(0);
 }

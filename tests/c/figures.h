@@ -14,6 +14,10 @@ CHECK_HELPER void look_at_figures(const struct herd *herd, int slots)
     times.size = sizeof times;
     int said = herd_slots(herd);
     CHECK(slots == 0 ? said >= 1 && said <= (int)HERD_MAX_WORKERS : said == slots);
+    /* Neither AUTO nor DEFAULT: what the memory said when the herd was opened, and was looked at then. */
+    int mode = herd_mode(herd), balance = herd_balance(herd);
+    CHECK(mode >= HERD_MODE_EXCLUSIVE && mode <= HERD_MODE_SHARED);
+    CHECK(balance >= HERD_BALANCE_SPREAD && balance <= HERD_BALANCE_ROUND_ROBIN);
     CHECK_CODE(herd_stats_total(herd, &stats), 0);
     CHECK(stats.holder >= -1 && stats.holder < said && (int)stats.slots == said);
     for (int slot = HERD_ALL_SLOTS; slot <= said; slot++) {

@@ -8,6 +8,7 @@ int main(void)
     struct herd_config config = HERD_CONFIG_INIT;
     config.mode = HERD_MODE_MUTEX;
     config.balance = HERD_BALANCE_PACK;
+    config.accept_delay_ms = 30000; /* a holder that a busy machine does not run is not robbed */
     test_begin(50);
     serve_start(&config, workers);
     for (int left = workers; left > 1; left--) {

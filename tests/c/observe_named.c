@@ -126,6 +126,7 @@ static void a_worker_may_look_at_its_herd(void)
 {
     struct herd_config config = named();
     struct herd *herd = NULL, *observer;
+    unsigned *has_looked = (unsigned *)shared_memory(sizeof *has_looked);
     CHECK_CODE(herd_create(&config, &herd), 0);
     pid_t pid = test_fork();
     if (pid == 0) {
@@ -134,14 +135,18 @@ static void a_worker_may_look_at_its_herd(void)
         CHECK_EQ(total_stats(observer).workers, 1);
         CHECK_CODE(herd_destroy(observer), 0);
         name_is_taken();
+        SHARED_SET(*has_looked, 1u);
         CHECK(herd_run(worker) == 0);
         test_exit(0);
     }
-    WAIT_UNTIL(total_stats(herd).turns + total_stats(herd).workers > 0, 10000);
-    sleep_ms(50);
+    /* A failed check in the child ends it: then the flag does not come. */
+    WAIT_UNTIL(SHARED_GET(*has_looked) || test_ended(pid), 10000);
+    CHECK(SHARED_GET(*has_looked));
     CHECK_CODE(herd_reap(herd, pid), 0);
     CHECK_EQ(total_stats(herd).reaps, 0);
-    test_kill(pid);
+    CHECK_EQ(total_stats(herd).workers, 1);
+    kill(pid, SIGKILL);
+    CHECK_EQ(test_join(pid), 1000 + SIGKILL); /* and not earlier, by a failure of its own */
     CHECK_CODE(herd_reap(herd, pid), 1);
     CHECK_CODE(herd_destroy(herd), 0);
     CHECK_EQ(access(path, F_OK), -1); /* the last one took it along */

@@ -43,9 +43,11 @@ int main(int argc, char **argv)
     CHECK(symbol != NULL);
     int *signal_at_tick = (int *)shared_memory(sizeof *signal_at_tick);
     ((struct epoll_script *)symbol)->signal_at_tick = signal_at_tick;
-    for (int i = 0; i < right_case_count; i += 2) {
-        lose_tick(&right_cases[i], signal_at_tick, SIGKILL);
-        lose_tick(&right_cases[i], signal_at_tick, SIGSTOP);
+    for (int i = 0; i < right_case_count; i++) {
+        if (right_cases[i].balance == HERD_BALANCE_SPREAD) {
+            lose_tick(&right_cases[i], signal_at_tick, SIGKILL);
+            lose_tick(&right_cases[i], signal_at_tick, SIGSTOP);
+        }
     }
     test_exit(0);
 }

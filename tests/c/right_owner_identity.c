@@ -111,10 +111,12 @@ int main(void)
 {
     int namespaces = 1;
     test_begin(50);
-    for (int i = 0; i < right_case_count; i += 2) {
-        dead_worker_is_found_by_the_guard(&right_cases[i]);
-        live_pid_frees_nothing(&right_cases[i]);
-        namespaces = namespaces && workers_are_all_pid_1(&right_cases[i]);
+    for (int i = 0; i < right_case_count; i++) {
+        if (right_cases[i].balance == HERD_BALANCE_SPREAD) {
+            dead_worker_is_found_by_the_guard(&right_cases[i]);
+            live_pid_frees_nothing(&right_cases[i]);
+            namespaces = namespaces && workers_are_all_pid_1(&right_cases[i]);
+        }
     }
     if (!namespaces) {
         test_skip("passed but for pid namespaces, which need a privilege");

@@ -29,6 +29,14 @@ static void trickle_run(struct trickle *trickle)
     }
 }
 
+/* The accept right is nobody's, or that of a slot with a worker: it was not left with a dead one. Between
+ * the two looks it may go on to another. */
+static int right_is_with_the_living(void)
+{
+    int holder = serve_total().holder;
+    return holder == -1 || (holder >= 0 && holder < workers && serve_stats(holder).workers == 1);
+}
+
 static void survive(const struct right_case *c, int rounds, uint32_t *seed, struct trickle *trickle)
 {
     struct herd_config config = right_config(c, 0);
@@ -58,6 +66,7 @@ static void survive(const struct right_case *c, int rounds, uint32_t *seed, stru
         test_join(second_pid);
         CHECK(herd_reap(serve.herd, second_pid) >= 0);
         CHECK_EQ(serve_total().workers, workers - 2);
+        CHECK(right_is_with_the_living());
         serve_fork(first);
         serve_fork(second);
         int64_t began_ms = now_ms();
@@ -74,6 +83,7 @@ static void survive(const struct right_case *c, int rounds, uint32_t *seed, stru
         WAIT_UNTIL(SHARED_GET(serve.shared->ready[first]) == serve.pids[first]
                    && SHARED_GET(serve.shared->ready[second]) == serve.pids[second], 10000);
         CHECK_EQ(serve_total().workers, workers);
+        CHECK(right_is_with_the_living());
     }
     CHECK(!test_ended(client));
     test_kill(client);

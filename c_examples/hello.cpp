@@ -8,12 +8,14 @@
  */
 #include <herd.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 #include <sys/wait.h>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -98,12 +100,15 @@ void on_signal(int)
     libherd::worker_ref(running).drain(); /* may be called in a signal handler */
 }
 
-/* `signals` are blocked until there is a worker that one can drain. */
+/* `signals` are blocked until there is a worker that one can drain. 0: there can be none now. */
 pid_t start_worker(const libherd::herd &herd, const sigset_t &signals)
 {
     const pid_t pid = fork();
+    if (pid < 0) {
+        std::perror("hello: fork");
+    }
     if (pid != 0) {
-        return pid;
+        return std::max(pid, 0);
     }
     auto worker = libherd::worker::create(herd);
     if (!worker) {
@@ -152,25 +157,27 @@ int main(int argc, char **argv)
     sigprocmask(SIG_BLOCK, &signals, nullptr); /* and taken with sigwaitinfo, so that none comes at a bad time */
 
     std::vector<pid_t> pids(static_cast<std::size_t>(workers));
-    for (pid_t &pid : pids) {
-        pid = start_worker(*herd, signals);
-        if (pid < 0) {
-            die("fork", {errno, std::generic_category()});
+    bool is_ready = false;
+    for (int number = 0; number != SIGTERM && number != SIGINT;) {
+        for (pid_t &pid : pids) {
+            pid = pid == 0 ? start_worker(*herd, signals) : pid;
         }
-    }
-    std::printf("hello: ready on %s, %d workers, pid %d\n", herd->listener_address(0)->c_str(), workers, getpid());
-    std::fflush(stdout);
-    for (int number; (number = sigwaitinfo(&signals, nullptr)) != SIGTERM && number != SIGINT;) {
+        if (!std::exchange(is_ready, true)) {
+            std::printf("hello: ready on %s, %d workers, pid %d\n", herd->listener_address(0)->c_str(), workers, getpid());
+            std::fflush(stdout);
+        }
+        const timespec second{1, 0}; /* then what could not be started is tried again */
+        number = sigtimedwait(&signals, nullptr, &second);
         for (pid_t ended; (ended = waitpid(-1, nullptr, WNOHANG)) > 0;) {
             herd->reap(ended);
-            usleep(100000); /* one that cannot start is not tried as fast as possible */
-            for (pid_t &pid : pids) {
-                pid = pid == ended ? start_worker(*herd, signals) : pid;
-            }
+            usleep(100000); /* one that ends at once is not started anew as fast as possible */
+            std::replace(pids.begin(), pids.end(), ended, 0);
         }
     }
     for (pid_t pid : pids) {
-        kill(pid, SIGTERM);
+        if (pid != 0) {
+            kill(pid, SIGTERM);
+        }
     }
     while (waitpid(-1, nullptr, 0) > 0 || errno == EINTR) {
     }

@@ -194,8 +194,10 @@ static int run_processes(const sigset_t *signals)
         }
         const bool settled = ready && !stopping && running == worker_count;
         int number = settled ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &tick);
-        if (number == SIGCHLD && reap_processes() && !ready && !stopping)
-            number = failed = SIGINT; /* a server that cannot start says so, and does not try for ever */
+        if (number == SIGCHLD && reap_processes() && !ready && !stopping) {
+            failed = true; /* a server that cannot start says so, and does not try for ever */
+            number = SIGINT;
+        }
         if (number == SIGTERM || number == SIGINT) {
             signal_workers(stopping ? SIGKILL : number);
             failed = failed || (stopping && number == SIGTERM);

@@ -56,9 +56,11 @@ static void on_signal(int number) /* both calls may be made in a signal handler 
 static void start_worker(uint32_t slot, const sigset_t *signals)
 {
     struct herd_worker *made;
-    if ((pids[slot] = fork()) != 0) {
-        if (pids[slot] < 0)
-            die(EXIT_FAILURE, "fork", strerror(errno));
+    const pid_t pid = fork();
+    if (pid != 0) {
+        pids[slot] = pid > 0 ? pid : 0;
+        if (pid < 0)
+            fprintf(stderr, "%s: fork: %s\n", program_invocation_short_name, strerror(errno));
         return;
     }
     checked(herd_worker_create(herd, (int)slot, &made), "worker");
@@ -95,12 +97,14 @@ static int run_parent(const sigset_t *signals) /* which stay blocked but for the
             if (pids[slot] == 0 && !stopping)
                 start_worker(slot, signals);
         if (running == 0)
-            return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+            return failed || !stopping ? EXIT_FAILURE : EXIT_SUCCESS;
         if (!ready && herd_stats_total(herd, &stats) == 0 && stats.workers == worker_count) {
             ready = true;
             print_ready();
         }
-        int number = ready ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &tick), status;
+        const bool settled = ready && running == worker_count;
+        int status, number = settled || stopping ? sigwaitinfo(signals, NULL)
+                                                 : sigtimedwait(signals, NULL, ready ? &restart : &tick);
         for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
             herd_reap(herd, pid);
             for (uint32_t slot = 0; slot < worker_count; slot++)
@@ -176,7 +180,11 @@ static int host_main(int argc, char **argv, uint32_t mode, herd_accept_fn on_acc
     config.max_workers = cores < 1 ? 1 : cores > HERD_MAX_WORKERS ? HERD_MAX_WORKERS : (uint32_t)cores;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
-        case 'l': addresses[address_count < LISTENERS_MAX ? address_count++ : LISTENERS_MAX - 1] = optarg; break;
+        case 'l':
+            if (address_count == LISTENERS_MAX)
+                die(EXIT_USAGE, optarg, "more addresses than this program takes");
+            addresses[address_count++] = optarg;
+            break;
         case 'w': config.max_workers = number(optarg, HERD_MAX_WORKERS); break;
         case 'm': config.mode = mode_of(optarg, mode); break;
         case 'b': config.balance = place(optarg, balances, sizeof balances / sizeof balances[0]); break;
@@ -204,7 +212,8 @@ static int host_main(int argc, char **argv, uint32_t mode, herd_accept_fn on_acc
         if (listener < 0)
             return EXIT_FAILURE; /* as above */
         /* Connections inherit it. A Unix socket does not know it. */
-        setsockopt(herd_listener_fd(herd, listener), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        for (int slot = 0, fd; (fd = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++)
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     }
     sigset_t signals;
     sigemptyset(&signals);

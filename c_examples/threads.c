@@ -229,7 +229,11 @@ int main(int argc, char **argv)
     config.log = on_log;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
-        case 'l': addresses[address_count < LISTENERS_MAX - 1 ? address_count++ : address_count] = optarg; break;
+        case 'l':
+            if (address_count == LISTENERS_MAX)
+                die(EXIT_USAGE, optarg, "more addresses than this program takes");
+            addresses[address_count++] = optarg;
+            break;
         case 'w': thread_count = number_of(optarg, HERD_MAX_WORKERS); break;
         case 'p': process_count = number_of(optarg, HERD_MAX_WORKERS); break;
         case 'm': config.mode = value_of(optarg, modes); break;
@@ -257,7 +261,8 @@ int main(int argc, char **argv)
         if (listener < 0)
             return EXIT_FAILURE;
         /* Connections inherit it. A Unix socket does not know it. */
-        setsockopt(herd_listener_fd(herd, listener), IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+        for (int slot = 0, fd; (fd = herd_slot_listener_fd(herd, listener, slot)) >= 0; slot++)
+            setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
     }
     sigset_t signals;
     sigemptyset(&signals);

@@ -111,6 +111,22 @@ killed_master() {
     orphans=
 }
 
+# With ever more descriptors: too few for the herd, then for the workers, then enough. Whatever is missing, it ends.
+few_descriptors() {
+    for descriptors in $(seq 8 80); do
+        : >"$tmp/ready"
+        (ulimit -n "$descriptors" && exec "$examples/$server_program" --listen 127.0.0.1:0 --workers 2 $options) \
+            >"$tmp/ready" 2>"$tmp/log" &
+        server=$!
+        eventually is_ready || fail "$label: with $descriptors descriptors it neither starts nor ends"
+        if grep -q ': ready on ' "$tmp/ready"; then stop TERM; return; fi
+        wait "$server"
+        expect "the code, with $descriptors descriptors" $? 1
+        server=
+    done
+    fail "$label: not even with $descriptors descriptors"
+}
+
 more_servers=
 test "${HERD_TEST_SLOW:-}" != 1 || more_servers='hello_prefork --mode mutex
 hello_prefork --mode shared
@@ -130,6 +146,7 @@ while read -r server_program options; do
     listeners
     drain
     stop_at_once
+    few_descriptors
     case $options in *threads) continue ;; esac
     killed_worker
     killed_master

@@ -72,7 +72,7 @@ $(BUILD)/$(REAL): $(BUILD)/native-static-libs $(BUILD)/exports
 # program would clash. So link what our exports need into one object and hide everything else in it.
 # Section groups are dissolved (--force-group-allocation): the linker would merge ours with an equally
 # named one of the other library, and drop what our local symbols refer to.
-$(BUILD)/libherd.a: $(BUILD)/exports
+$(BUILD)/libherd.a: $(BUILD)/exports $(BUILD)/native-static-libs
 	$(LD) -r --gc-sections --force-group-allocation $$(sed 's/^/-u /' $<) -o $(BUILD)/herd.o $(RELEASE)/libherd.a
 	$(OBJCOPY) --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd \
 		--keep-global-symbols=$< $(BUILD)/herd.o

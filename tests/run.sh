@@ -101,4 +101,5 @@ done
 
 rm -f "$log"
 echo "$passed passed, $failed failed, $skipped skipped"
+test $((passed + failed + skipped)) -gt 0 || { echo "no test is called so: $pattern"; exit 1; }
 test "$failed" = 0

@@ -13,6 +13,8 @@ enum {
     gap_us = 5000,
     hold_most_ms = 200,
     stop_most_ms = 1500, /* twice what may be waited: else nobody would miss who takes the right from the stopped */
+    /* Connections that a worker was just taking when it was stopped: a matter of microseconds (docs/protocol.md). */
+    caught_most = 3,
     waiting_most = 900
 };
 
@@ -46,6 +48,7 @@ static struct target {
     pid_t dead;
     int64_t act_us; /* when it is to be continued, or its death reported */
     int64_t killed_us; /* last */
+    int64_t stopped_us;
 } targets[workers];
 
 static struct figures {
@@ -53,6 +56,7 @@ static struct figures {
     unsigned kills_unready; /* perhaps before it had its slot */
     int64_t longest_us;
     unsigned over_20_ms;
+    unsigned caught;
     int64_t stood_still_us; /* so long in all the machine did not run this process, nor the workers perhaps */
 } figures;
 
@@ -89,12 +93,16 @@ static void check_wait(const struct client *client)
 {
     int64_t waited_us = SHARED_GET(accepted_us[client->port]) - client->began_us;
     int64_t stood_still_us = figures.stood_still_us - client->stood_still_us;
-    if (waited_us > (int64_t)most_wait_ms * 1000 + stood_still_us) {
+    int64_t most_us = (int64_t)most_wait_ms * 1000 + stood_still_us;
+    int64_t until_stopped_us = targets[client->slot].stopped_us - client->began_us;
+    int is_late = waited_us > most_us, may_be_caught = until_stopped_us >= 0 && until_stopped_us <= most_us;
+    figures.caught += is_late && may_be_caught;
+    if (is_late && (!may_be_caught || figures.caught > caught_most)) {
         fprintf(stderr, "connection %u waited %d ms before slot %d accepted it\n", figures.made,
                 (int)(waited_us / 1000), client->slot);
         test_exit(1);
     }
-    figures.longest_us = waited_us > figures.longest_us ? waited_us : figures.longest_us;
+    figures.longest_us = waited_us > figures.longest_us && !is_late ? waited_us : figures.longest_us;
     figures.over_20_ms += waited_us > 20000;
 }
 
@@ -200,6 +208,7 @@ static void hurt_one(uint32_t *seed)
     } else if (!target->is_stopped) {
         figures.stops++;
         target->is_stopped = 1;
+        target->stopped_us = now_us();
         kill(serve.pids[slot], SIGSTOP);
         target->act_us = now_us() + (int64_t)(10 + right_random(seed, stop_most_ms)) * 1000;
     }
@@ -261,9 +270,9 @@ static void run(const struct right_case *c, int seconds, uint32_t *seed)
     WAIT_UNTIL(serve_total().connections_open == 0, 5000);
     struct herd_stats stats = serve_total();
     printf("%s: %u connections, %u answered, %u + %u lost with %u killed workers, %u stops; longest wait "
-           "%.1f ms, %u over 20 ms; thefts %llu, EAGAIN %llu, found by looking %llu\n",
+           "%.1f ms, %u over 20 ms, %u caught; thefts %llu, EAGAIN %llu, found by looking %llu\n",
            c->name, figures.made, figures.answered, figures.lost_before, figures.lost_after,
-           figures.kills, figures.stops, (double)figures.longest_us / 1000, figures.over_20_ms,
+           figures.kills, figures.stops, (double)figures.longest_us / 1000, figures.over_20_ms, figures.caught,
            (unsigned long long)stats.thefts, (unsigned long long)stats.accept_eagain,
            (unsigned long long)stats.blind_accepts);
     CHECK_EQ(figures.answered + figures.lost_before + figures.lost_after, figures.made);

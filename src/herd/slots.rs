@@ -2,7 +2,6 @@
 
 use super::Herd;
 use crate::accept::neighbours::{Neighbours, ask};
-use crate::shm::lock::Word;
 use crate::shm::slot::{Claim, Slot};
 use crate::sys::clock::now_us;
 use crate::sys::fork::ForkToken;
@@ -56,7 +55,7 @@ impl Herd {
         }
         let left = slot.claim();
         if left.pid().is_some() {
-            self.free_dead(number, slot, left, self.region.lock.word());
+            self.free_dead(number, slot, left);
         }
         let claim = slot.try_claim(std::process::id());
         if claim.is_none() {
@@ -120,13 +119,15 @@ impl Herd {
         Ok(is_dead.then_some(claim))
     }
 
-    /// `word` was read before the owner was found dead: a later one is not the dead worker's.
-    fn free_dead(&self, number: u16, slot: &Slot, claim: Claim, word: Word) -> bool {
-        if word.holder() == Some(number) {
-            self.region.lock.release(word);
-        }
+    /// The owner was found dead before: what it has done last, it has done.
+    fn free_dead(&self, number: u16, slot: &Slot, claim: Claim) -> bool {
+        let word = self.region.lock.word();
         self.free_queues_of_dead(number, claim);
+        // What was read while the slot still is the dead worker's is the dead worker's.
         if slot.claim() == claim {
+            if word.holder() == Some(number) {
+                self.region.lock.release(word);
+            }
             self.steer_away_from(number);
         }
         slot.reap(claim)
@@ -145,9 +146,8 @@ impl Herd {
         let mut freed = 0;
         let mut looked = Ok(());
         for (number, slot) in self.numbered_slots() {
-            let word = self.region.lock.word();
             match self.dead_claim(number, slot) {
-                Ok(Some(claim)) if self.free_dead(number, slot, claim, word) => {
+                Ok(Some(claim)) if self.free_dead(number, slot, claim) => {
                     freed += 1;
                     self.log.warning(format_args!("slot {number}: its worker is dead, freed"));
                 }

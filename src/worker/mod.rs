@@ -38,7 +38,6 @@ use conduct::ConductCell;
 use handoff::{Passing, RECEIVED_PER_TURN};
 use home::Home;
 use hosted::Waits;
-use right::Asked;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -175,9 +174,10 @@ impl Worker {
             herd.guard.arm_if_overdue(&herd.region.guard, now_us())?;
         }
         herd.tell_waiting();
-        // Those before it may have left connections that nobody has taken.
-        let asked = herd.has_queues().then_some(Asked::ByGuard);
-        worker.conduct.change(|own| own.asked = asked);
+        if herd.passes_on() {
+            // Those before it may have left connections that nobody has taken.
+            worker.look_again_at(0);
+        }
         Ok(worker)
     }
 

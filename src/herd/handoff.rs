@@ -243,7 +243,7 @@ impl Herd {
     pub fn raise_counts(&self) -> Result<()> {
         for (slot, queue) in self.region.slots().iter().zip(&self.queues) {
             let counted = slot.queue.in_flight();
-            slot.queue.correct(counted, counted.max(handoff::queued(queue)?));
+            slot.queue.correct(counted, counted.max(handoff::queued(queue)?), now_us());
         }
         Ok(())
     }

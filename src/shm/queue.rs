@@ -2,6 +2,7 @@
 //! themselves are in the kernel.
 
 use crate::atomics::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use crate::sys::clock;
 
 /// Zeroed memory is an empty queue that nobody reads.
 #[repr(C, align(128))]
@@ -21,7 +22,7 @@ pub struct QueueLine {
     /// Since when connections lie here of which the owner has taken none. Without a meaning while there
     /// are none.
     waits_since_us: AtomicU64,
-    /// When the last one was counted: its sender may not have sent it yet.
+    /// When the last one was counted, or was about to be: its sender may not have sent it yet.
     reserved_us: AtomicU64,
 }
 
@@ -34,18 +35,22 @@ impl QueueLine {
     pub fn reserve(&self, window: u64, now_us: u64) -> bool {
         // First of all: who is killed in between must not leave more received than sent.
         self.sent.fetch_add(1, SeqCst);
-        let more = |count| if count < window { Some(count + 1) } else { None };
-        let former = self.in_flight.fetch_update(SeqCst, SeqCst, more);
-        match former {
-            Ok(0) => self.waits_since_us.store(now_us, SeqCst),
-            Ok(_) => {}
-            Err(_) => {
-                self.sent.fetch_sub(1, SeqCst);
-                return false;
+        let more = |count| {
+            if count >= window {
+                return None;
             }
+            // Before the count: who sees it must not judge by what was long ago.
+            if count == 0 {
+                move_on(&self.waits_since_us, now_us);
+            }
+            move_on(&self.reserved_us, now_us);
+            Some(count + 1)
+        };
+        let is_counted = self.in_flight.fetch_update(SeqCst, SeqCst, more).is_ok();
+        if !is_counted {
+            self.sent.fetch_sub(1, SeqCst);
         }
-        self.reserved_us.store(now_us, SeqCst);
-        true
+        is_counted
     }
 
     /// Counts less on their way. Returns how many of `count` were counted at all.
@@ -61,7 +66,14 @@ impl QueueLine {
     }
 
     /// Sets the count right, unless it is no longer what it was when it was found wrong.
-    pub fn correct(&self, wrong: u64, right: u64) {
+    pub fn correct(&self, wrong: u64, right: u64, now_us: u64) {
+        if wrong == right {
+            return;
+        }
+        if wrong == 0 {
+            // As in `reserve`.
+            move_on(&self.waits_since_us, now_us);
+        }
         if self.in_flight.compare_exchange(wrong, right, SeqCst, SeqCst).is_ok() {
             self.sent.fetch_add(right.wrapping_sub(wrong), SeqCst);
         }
@@ -77,7 +89,7 @@ impl QueueLine {
 
     /// The owner is taking.
     pub fn note_progress(&self, now_us: u64) {
-        self.waits_since_us.store(now_us, SeqCst);
+        move_on(&self.waits_since_us, now_us);
     }
 
     /// `reader` is not 0, and different for each worker. None: somebody else reads.
@@ -119,6 +131,13 @@ impl QueueLine {
     }
 }
 
+/// Stores a time. Never puts one back: others may have looked at the clock later, and be here earlier. But a
+/// time that is yet to come nobody has from the clock.
+fn move_on(time_us: &AtomicU64, now_us: u64) {
+    let is_wrong = |us| us < now_us || us > now_us && us > clock::now_us();
+    let _ = time_us.fetch_update(SeqCst, SeqCst, |us| is_wrong(us).then_some(now_us));
+}
+
 /// The exclusive use of a queue's reading end, until it is dropped.
 pub struct Reading<'a> {
     line: &'a QueueLine,
@@ -146,15 +165,40 @@ mod tests {
         assert_eq!((line.in_flight(), line.sent()), (0, 1));
         assert!(line.reserve(2, 6));
         assert_eq!(line.waits_since_us(), 6);
-        line.correct(2, 0);
+        line.correct(2, 0, 7);
         assert_eq!((line.in_flight(), line.sent()), (1, 2));
-        line.correct(1, 0);
+        line.correct(1, 0, 7);
         assert_eq!((line.in_flight(), line.sent()), (0, 1));
         // Its sender was only slow.
         line.note_taken();
         assert_eq!((line.in_flight(), line.sent()), (0, 2));
-        line.correct(0, 3);
-        assert_eq!((line.in_flight(), line.sent()), (3, 5));
+        assert_eq!(line.waits_since_us(), 6);
+        line.correct(0, 3, 8);
+        assert_eq!((line.in_flight(), line.sent(), line.waits_since_us()), (3, 5, 8));
+        line.correct(3, 4, 9);
+        assert_eq!((line.in_flight(), line.sent(), line.waits_since_us()), (4, 6, 8));
+    }
+
+    #[test]
+    fn who_was_slow_puts_no_time_back_and_one_to_come_does_not_stay() {
+        let line = QueueLine::default();
+        assert!(line.reserve(2, 9));
+        line.note_taken();
+        assert!(line.reserve(2, 8));
+        assert_eq!((line.waits_since_us(), line.reserved_us()), (9, 9));
+        line.note_progress(7);
+        assert_eq!(line.waits_since_us(), 9);
+        line.give_back(1);
+        line.correct(0, 1, 6);
+        assert_eq!(line.waits_since_us(), 9);
+        // One for which there is no room has not been counted.
+        assert!(!line.reserve(1, 10));
+        assert_eq!(line.reserved_us(), 9);
+        line.waits_since_us.store(u64::MAX, SeqCst);
+        line.reserved_us.store(u64::MAX, SeqCst);
+        line.note_taken();
+        assert!(line.reserve(1, 11));
+        assert_eq!((line.waits_since_us(), line.reserved_us()), (11, 11));
     }
 
     #[test]
@@ -170,5 +214,55 @@ mod tests {
         assert!(line.try_read(9).is_none());
         drop(next);
         assert!(line.try_read(9).is_some());
+    }
+}
+
+/// As in src/accept/protocol/models.rs.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::thread;
+
+    const LATELY_US: u64 = 10;
+
+    /// `others` count connections at the same time, in a queue that was empty for long.
+    fn looker_and_others<const COUNT: usize>(others: [fn(&QueueLine); COUNT]) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(move || {
+            let line = Arc::new(QueueLine::default());
+            let threads = others.map(|other| {
+                let line = line.clone();
+                thread::spawn(move || other(&line))
+            });
+            if line.in_flight() > 0 {
+                assert!(line.waits_since_us() >= LATELY_US);
+            }
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+            assert!(line.waits_since_us() >= LATELY_US);
+        });
+    }
+
+    fn send(line: &QueueLine) {
+        assert!(line.reserve(2, LATELY_US));
+    }
+
+    fn send_a_moment_later(line: &QueueLine) {
+        assert!(line.reserve(2, LATELY_US + 1));
+    }
+
+    fn raise(line: &QueueLine) {
+        line.correct(0, 1, LATELY_US);
+    }
+
+    #[test]
+    fn who_sees_a_count_sees_since_when() {
+        looker_and_others([send, send_a_moment_later]);
+    }
+
+    #[test]
+    fn who_sees_a_count_that_was_raised_sees_since_when() {
+        looker_and_others([raise]);
     }
 }

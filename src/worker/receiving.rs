@@ -211,7 +211,7 @@ impl Worker {
         match end {
             Ok(End::Empty) if got == 0 && now_us - reserved_us >= delay_us => {
                 // Somebody died between counting and sending, or between taking and counting.
-                line.correct(in_flight, 0);
+                line.correct(in_flight, 0, now_us);
             }
             Ok(End::Empty) if got == 0 => self.look_again_at(reserved_us + delay_us),
             Ok(End::Empty) => {}

@@ -151,16 +151,13 @@ impl Herd {
         let tag = Tag::new(tag).ok_or(Error::errno(libc::EMSGSIZE))?;
         let socket = transfer::check_socket(&fd)?;
         let (peer, peer_length) = transfer::peer_of(socket);
-        let (slot, is_named) = match wanted {
-            None => self.choose(None, &peer, peer_length).ok_or(Error::AGAIN)?,
-            Some(number) => {
-                let slot = self.slot(number.into())?;
-                slot.claim().pid().ok_or(Error::errno(libc::ESRCH))?;
-                let takes =
-                    self.candidate(number, None).is_some() && slot.queue.reserve(WINDOW, now_us());
-                if takes { (number, true) } else { return Err(Error::AGAIN) }
-            }
-        };
+        let mut chosen = self.choose_for_sent(wanted, &peer, peer_length);
+        if chosen == Err(Error::AGAIN) && !self.is_coordinated() {
+            // Without a guard, and without others, nobody else finds that too many are counted.
+            self.correct_counts()?;
+            chosen = self.choose_for_sent(wanted, &peer, peer_length);
+        }
+        let (slot, is_named) = chosen?;
         let label = handoff::label(&Origin::Sent(tag), is_named, &peer, peer_length);
         match self.send(slot, &[label], &[fd]) {
             Ok(_) => {
@@ -170,6 +167,22 @@ impl Herd {
             Err(error) if is_for_later(error) => Err(Error::AGAIN),
             Err(error) => Err(error),
         }
+    }
+
+    /// As `choose`, for `herd_handoff_send`. EAGAIN: none can take it now.
+    fn choose_for_sent(
+        &self,
+        wanted: Option<u16>,
+        peer: &libc::sockaddr_storage,
+        peer_length: u32,
+    ) -> Result<(u16, bool)> {
+        let Some(number) = wanted else {
+            return self.choose(None, peer, peer_length).ok_or(Error::AGAIN);
+        };
+        let slot = self.slot(number.into())?;
+        slot.claim().pid().ok_or(Error::errno(libc::ESRCH))?;
+        let takes = self.candidate(number, None).is_some() && slot.queue.reserve(WINDOW, now_us());
+        if takes { Ok((number, true)) } else { Err(Error::AGAIN) }
     }
 
     // --- those who wait, and the dead ---
@@ -239,11 +252,18 @@ impl Herd {
     }
 
     /// Raises the counts that are below what the kernel has: nobody would look for what is not
-    /// counted. Too large a one is seen by whoever looks at its queue.
-    pub fn raise_counts(&self) -> Result<()> {
+    /// counted. And sets those of empty queues to 0, as who looks at a queue does: nobody looks at the own
+    /// one of a worker that is the only one, or that always gets the ticks.
+    pub fn correct_counts(&self) -> Result<()> {
         for (slot, queue) in self.region.slots().iter().zip(&self.queues) {
-            let counted = slot.queue.in_flight();
-            slot.queue.correct(counted, counted.max(handoff::queued(queue)?), now_us());
+            let line = &slot.queue;
+            let counted = line.in_flight();
+            let queued = handoff::queued(queue)?;
+            let now_us = now_us();
+            let is_settled = now_us.saturating_sub(line.reserved_us().min(now_us))
+                >= self.settings.handover_delay_us;
+            let right = if queued == 0 && is_settled { 0 } else { counted.max(queued) };
+            line.correct(counted, right, now_us);
         }
         Ok(())
     }

@@ -265,7 +265,7 @@ impl Worker {
         self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
         if guard.should_look_for_dead(&region.guard, now_us) {
             self.herd.free_readers_of_nobody();
-            let looked = self.herd.free_dead_slots().and(self.herd.raise_counts());
+            let looked = self.herd.free_dead_slots().and(self.herd.correct_counts());
             looked.unwrap_or_else(|error| self.note_failure(Task::LookForDead, error));
             if let Some(steering) = &self.herd.steering {
                 steering.forget_lost(now_us);

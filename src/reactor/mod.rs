@@ -4,6 +4,7 @@
 mod event;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod model;
+mod owner;
 mod posted;
 mod registry;
 pub mod remote;
@@ -22,6 +23,7 @@ use crate::sys::epoll::{self, Epoll};
 use crate::sys::of_process::OfProcess;
 use crate::sys::{Error, Result};
 use event::{epoll_bits, ready_bits};
+use owner::Owner;
 use posted::Posted;
 use registry::Registry;
 use std::cell::{Cell, RefCell};
@@ -52,8 +54,9 @@ pub struct Reactor {
     /// In a child the number may lead to another file: the kernel copies descriptors before it copies
     /// memory (copy_process in kernel/fork.c), and the worker may have been made in between.
     epoll: OfProcess<Epoll>,
-    /// Marks the events and timers of this worker, so that another's is not unlinked by mistake.
-    owner: u16,
+    /// Marks the events and timers of this worker, so that another's is not unlinked by mistake: also not
+    /// that of another herd.
+    owner: Owner,
     registry: OfProcess<RefCell<Registry>>,
     posted: Posted,
     timers: OfProcess<RefCell<Timers>>,
@@ -68,16 +71,14 @@ pub struct Reactor {
 }
 
 impl Reactor {
-    /// `owner` is not 0, and different for each worker of a process. `expected` descriptors are
-    /// watched without growing a table.
-    pub fn new(owner: u16, expected: usize) -> Result<Reactor> {
-        assert_ne!(owner, 0);
+    /// `expected` descriptors are watched without growing a table.
+    pub fn new(expected: usize) -> Result<Reactor> {
         let mut room = Vec::new();
         room.try_reserve_exact(EVENTS_PER_WAIT).map_err(|_| Error::NO_MEMORY)?;
         room.resize(EVENTS_PER_WAIT, epoll::NO_EVENT);
         Ok(Reactor {
             epoll: OfProcess::new(Epoll::new()?)?,
-            owner,
+            owner: Owner::new()?,
             registry: OfProcess::new(RefCell::new(Registry::with_capacity(expected)?))?,
             posted: Posted::default(),
             timers: OfProcess::new(RefCell::default())?,
@@ -137,7 +138,7 @@ impl Reactor {
     // --- the host's events ---
 
     pub fn add(&self, event: *mut herd_event, fd: RawFd, interest: u32) -> Result<()> {
-        event::check(event, self.owner)?;
+        event::check(event, self.owner.number())?;
         if event::is_added(event) {
             return Err(Error::EXISTS);
         }
@@ -152,7 +153,7 @@ impl Reactor {
             return Err(error);
         }
         registry.claim_fd(index, fd);
-        event::set_added(event, self.owner, index, fd, interest);
+        event::set_added(event, self.owner.number(), index, fd, interest);
         Ok(())
     }
 
@@ -161,7 +162,7 @@ impl Reactor {
     }
 
     pub fn modify(&self, event: *mut herd_event, interest: u32) -> Result<()> {
-        event::check(event, self.owner)?;
+        event::check(event, self.owner.number())?;
         let index = self.index_of(event).ok_or(Error::NOT_FOUND)?;
         let bits = epoll_bits(interest)?;
         let (fd, generation) = self.registry.borrow().entry(index);
@@ -188,13 +189,13 @@ impl Reactor {
 
     /// True: it was posted; false: it was in that queue already.
     pub fn post(&self, event: *mut herd_event, queue: Queue) -> Result<bool> {
-        event::check(event, self.owner)?;
-        Ok(self.posted.post(event, self.owner, queue))
+        event::check(event, self.owner.number())?;
+        Ok(self.posted.post(event, self.owner.number(), queue))
     }
 
     /// True: it was taken out of a queue; false: it was in none.
     pub fn unpost(&self, event: *mut herd_event, remote: &RemoteQueue) -> Result<bool> {
-        event::check(event, self.owner)?;
+        event::check(event, self.owner.number())?;
         if remote::is_posted(event) {
             self.take_remote(remote);
         }
@@ -233,8 +234,8 @@ impl Reactor {
     /// An event in use at another worker is dropped: linking it here would edit that one's lists.
     fn take_remote(&self, remote: &RemoteQueue) {
         remote.take_all(|event| {
-            if event::check(event, self.owner).is_ok() {
-                self.posted.post(event, self.owner, Queue::Events);
+            if event::check(event, self.owner.number()).is_ok() {
+                self.posted.post(event, self.owner.number(), Queue::Events);
             } else {
                 self.misposted.set(self.misposted.get() + 1);
             }
@@ -244,14 +245,14 @@ impl Reactor {
     // --- timers ---
 
     pub fn start_timer(&self, timer: *mut herd_timer, after_ms: u64) -> Result<()> {
-        event::check_timer(timer, self.owner)?;
+        event::check_timer(timer, self.owner.number())?;
         let deadline_us = now_us().saturating_add(after_ms.saturating_mul(1000));
-        self.change_timers(|timers| timers.start(timer, self.owner, deadline_us))
+        self.change_timers(|timers| timers.start(timer, self.owner.number(), deadline_us))
     }
 
     /// True: it was pending.
     pub fn stop_timer(&self, timer: *mut herd_timer) -> Result<bool> {
-        event::check_timer(timer, self.owner)?;
+        event::check_timer(timer, self.owner.number())?;
         Ok(self.change_timers(|timers| timers.stop(timer)))
     }
 
@@ -305,7 +306,7 @@ impl Reactor {
                     let live = self.registry.borrow().live(index, generation);
                     if let Some(event) = live {
                         event::add_ready(event, ready_bits(epoll_event.events, event));
-                        self.posted.post(event, self.owner, Queue::Events);
+                        self.posted.post(event, self.owner.number(), Queue::Events);
                         host += 1;
                     } else {
                         stale += 1;

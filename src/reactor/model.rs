@@ -52,9 +52,9 @@ pub fn drive(bytes: &[u8]) {
     let events = |number| Event { memory: fresh_event(number), registered: None, ready: 0 };
     let model = Model { events: (0..EVENTS).map(events).collect(), ..Default::default() };
     let world = World {
-        reactor: Reactor::new(1, 0).unwrap(),
+        reactor: Reactor::new(0).unwrap(),
         remote: RemoteQueue::default(),
-        other: Reactor::new(2, 0).unwrap(),
+        other: Reactor::new(0).unwrap(),
         other_remote: RemoteQueue::default(),
         bytes: RefCell::new(bytes.iter()),
         model: RefCell::new(model),

@@ -83,8 +83,8 @@ impl Registry {
         self.first_free = index;
     }
 
-    /// Whether `event` is registered under `index`. Not so for one that a former worker of the same slot
-    /// had registered.
+    /// Whether `event` is registered under `index`. Not so for one that a worker long gone had
+    /// registered, whose number has come round again.
     pub fn holds(&self, index: u32, event: *mut herd_event) -> bool {
         self.entries.get(index as usize).is_some_and(|entry| entry.event == event)
     }

@@ -57,7 +57,8 @@ impl Timers {
 
     /// True: it was pending.
     pub fn stop(&mut self, timer: *mut herd_timer) -> bool {
-        // A timer that a former worker of this slot had pending has a place in that one's heap.
+        // One that a worker long gone had pending, whose number has come round again, has a place in that
+        // one's heap.
         let at = position(timer).filter(|&at| self.heap.get(at).is_some_and(|e| e.timer == timer));
         at.map(|at| self.remove(at)).is_some()
     }

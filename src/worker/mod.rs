@@ -121,7 +121,7 @@ impl Worker {
         let passing = Passing::new(herd)?;
         let (slot, claim) = herd.claim_slot(slot)?;
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
-        let made = Reactor::new(slot + 1, expected).and_then(|reactor| {
+        let made = Reactor::new(expected).and_then(|reactor| {
             listeners.listen_for(slot.into())?;
             let arming = Arming::new(listeners, herd.mode.listener_events(), settings.max_workers)?;
             let acceptor = Acceptor::new(arming.count(), most_in_turn)?;

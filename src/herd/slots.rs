@@ -90,8 +90,12 @@ impl Herd {
     /// Gives a slot of this process back.
     pub fn free_slot(&self, number: u16, claim: Claim) {
         let index = usize::from(number);
-        self.steer_away_from(number);
-        self.region.slots()[index].free(claim);
+        let slot = &self.region.slots()[index];
+        // Of a worker that was reported dead by mistake it can be another's by now.
+        if slot.claim() == claim {
+            self.steer_away_from(number);
+        }
+        slot.free(claim);
         if let Err(error) = record_lock::release(self.region.file(), index) {
             let until = "no other process gets it until this one ends";
             self.log.warning(format_args!("slot {number}: {until}: {error}"));

@@ -96,7 +96,7 @@ impl Worker {
             Waits::InHostLoop => return Ok(0),
             Waits::Prepared => self.waits.set(Waits::InHostLoop),
         }
-        self.check_slot()?;
+        self.check_slot_in_turn()?;
         let waited = self.wait_announced(0);
         let handled = self.finish(waited)?;
         Ok(handled + self.acceptor.kept_count(Delivery::Pull))

@@ -286,6 +286,22 @@ impl Worker {
         if self.my_slot().claim() == self.claim { Ok(()) } else { Err(Error::REAPED) }
     }
 
+    /// The same for the parts of a turn.
+    fn check_slot_in_turn(&self) -> Result<()> {
+        self.check_slot().inspect_err(|_| self.leave_lost_slot())
+    }
+
+    /// A worker whose slot was taken away is still in the wait queues, where the kernel may just have
+    /// woken it, and it alone, for a connection: it leaves them, and another looks, who can have its slot by
+    /// now.
+    fn leave_lost_slot(&self) {
+        if self.conduct.take(|own| &mut own.willing) {
+            self.conduct.change(|own| own.competes = false);
+            self.step_back(Stance::Refuse);
+            self.herd.ask_another();
+        }
+    }
+
     // --- load ---
 
     fn capacity(&self) -> u64 {
@@ -333,7 +349,7 @@ impl Drop for Worker {
         self.end_last_turn();
         // By its own word, so also if the slot is another's by now.
         self.release();
-        if self.check_slot().is_ok() {
+        if self.check_slot_in_turn().is_ok() {
             self.step_back(Stance::Refuse);
         }
         // The last try: what nobody can take now is closed below.

@@ -84,7 +84,7 @@ impl Worker {
         if self.trylock_quickly().is_some() {
             return Ok(true);
         }
-        self.check_slot()?;
+        self.check_slot_in_turn()?;
         let stance = self.stance(self.acceptor.kept_count(Delivery::Pull));
         let yields =
             self.conduct.take(|own| &mut own.has_yielded) && self.conduct.get().asked.is_none();

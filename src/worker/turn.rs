@@ -74,7 +74,7 @@ impl Worker {
             return Err(Error::INVALID);
         }
         self.refuse_host_loop()?;
-        self.check_slot()?;
+        self.check_slot_in_turn()?;
         let waited = self.wait(timeout_ms);
         self.host_goes_on.set(true);
         if flags & HERD_POST_EVENTS == 0 {
@@ -137,6 +137,8 @@ impl Worker {
             Source::Listener(place) => self.acceptor.set_ready(place),
             Source::Queue => self.passing.set_queue_ready(),
         });
+        // Before anything is taken that is for the slot's next worker.
+        self.check_slot_in_turn()?;
         self.wait_ends();
         self.has_rung.set(false);
         if self.conduct.get().willing {
@@ -278,7 +280,7 @@ impl Worker {
     /// Accepts from the listeners that are ready, up to the batch, and keeps the connections for
     /// `deliver`. Returns their number.
     pub fn accept_posted(&self) -> Result<usize> {
-        self.check_slot()?;
+        self.check_slot_in_turn()?;
         let mut accepted = 0;
         while self.acceptor.ready_count() > 0 {
             match self.accept_one(|_| true)? {
@@ -293,7 +295,7 @@ impl Worker {
     /// The next connection of a listener without a callback: one that is kept, or one taken from
     /// its backlog now.
     pub fn accept_pulled(&self) -> Result<Accepted> {
-        self.check_slot()?;
+        self.check_slot_in_turn()?;
         let is_pulled = |place| {
             self.arming.listener(place).is_some_and(|l| l.acceptance.delivery() == Delivery::Pull)
         };

@@ -1,7 +1,7 @@
 /* A living worker that lost its slot, since its host closed a descriptor of the herd's memory, is
    told so by every call that would touch its slot, and the slot's next worker keeps its own
-   figures. */
-#include "check.h"
+   figures and is steered to. What the kernel wakes it for goes to another at once. */
+#include "reuseport.h"
 
 struct shared {
     int ready;
@@ -70,9 +70,8 @@ static void reported_dead(struct herd *herd, struct shared *shared)
     CHECK_CODE(herd_destroy(herd), 0);
 }
 
-int main(void)
+static void next_keeps_its_figures(void)
 {
-    test_begin(30);
     struct shared *shared = (struct shared *)shared_memory(sizeof *shared);
     struct herd_config config = HERD_CONFIG_INIT;
     struct herd *herd = NULL;
@@ -108,5 +107,149 @@ int main(void)
     }
     CHECK_CODE(herd_worker_destroy(worker), 0);
     CHECK_CODE(herd_destroy(herd), 0);
+}
+
+/* --- among others --------------------------------------------------------------------------- */
+
+enum { step_lost = 1, step_blocked, step_left, step_end };
+
+static void reach(int step)
+{
+    SHARED_SET(serve.shared->knob, step);
+}
+
+static void await(int step)
+{
+    WAIT_UNTIL(SHARED_GET(serve.shared->knob) >= step, 30000);
+}
+
+/* A worker without record locks. */
+static pid_t fork_lost(int slot, int runs)
+{
+    pid_t child = test_fork();
+    if (child == 0) {
+        struct herd_worker *worker = NULL;
+        CHECK_CODE(herd_worker_create(serve.herd, slot, &worker), 0);
+        lose_record_locks();
+        SHARED_SET(serve.shared->ready[slot], getpid());
+        if (runs) {
+            REFUSED(herd_run(worker));
+            reach(step_left);
+        }
+        await(step_end);
+        CHECK_CODE(herd_worker_destroy(worker), 0);
+        test_exit(0);
+    }
+    return child;
+}
+
+static void block(struct herd_worker *worker)
+{
+    (void)worker;
+    reach(step_blocked);
+    await(step_end);
+}
+
+static void close_and_end(int *clients, int count)
+{
+    for (int i = 0; i < count; i++) {
+        close(clients[i]);
+    }
+    WAIT_UNTIL(serve_total().connections_open == 0, 10000);
+    serve_end();
+}
+
+/*
+ * In the listener's wait queue the lost worker is before the last one, and the first is busy. Returns the slot
+ * that greets; -1: none in 10 s; -3: it was woken before.
+ */
+static int wakes_another(void)
+{
+    struct herd_config config = HERD_CONFIG_INIT;
+    int clients[2], slot = -3;
+    config.mode = HERD_MODE_EXCLUSIVE;
+    config.accept_delay_ms = 60000;     /* the guard must not be what helps, */
+    config.handover_delay_us = 1000000; /* nor that it ticks after a death */
+    serve.on_request = block;
+    serve_prepare(&config, 3);
+    serve_fork(0);
+    serve_settle();
+    pid_t lost = fork_lost(1, 1);
+    serve.pids[1] = lost;
+    serve_settle();
+    serve_fork(2);
+    serve_settle();
+    serve.pids[1] = 0;
+    uint64_t ticks = serve_total().guard_ticks;
+    serve_report(1, lost);
+    WAIT_UNTIL(serve_total().guard_ticks > ticks, 10000);
+    serve_settle();
+    clients[0] = serve_connect(&slot);
+    if (slot == 0 && SHARED_GET(serve.shared->knob) == 0) {
+        CHECK_EQ(send(clients[0], "x", 1, MSG_NOSIGNAL), 1);
+        await(step_blocked);
+        clients[1] = connect_to(serve.address);
+        slot = serve_greeting(clients[1], 10000);
+        CHECK(slot < 0 || SHARED_GET(serve.shared->knob) == step_left);
+    } else {
+        clients[1] = connect_to(serve.address);
+        slot = -3;
+    }
+    reach(step_end);
+    CHECK_EQ(test_join(lost), 0);
+    close_and_end(clients, 2);
+    serve.on_request = NULL;
+    return slot;
+}
+
+static void be_loaded(struct herd_worker *worker, int slot)
+{
+    CHECK_CODE(herd_set_load(worker, slot == 1 ? 1000 : 0), 0);
+}
+
+/* Returns how many of some connections go to the less loaded worker, whose slot was the lost one's. */
+static int steered_to_next(void)
+{
+    enum { few = 4, most = 64 };
+    struct herd_config config = reuseport_config(1, 60000);
+    int clients[most + few], count = 0, slot = 0, got = 0;
+    serve.on_accept = be_loaded;
+    serve_prepare(&config, 2);
+    pid_t lost = fork_lost(0, 0);
+    WAIT_UNTIL(SHARED_GET(serve.shared->ready[0]) == lost, 10000);
+    serve_report(0, lost);
+    serve_fork(1);
+    serve_settle();
+    while (slot != 1 && count < most) {
+        clients[count++] = serve_connect(&slot);
+    }
+    serve_fork(0);
+    serve_settle();
+    reach(step_end);
+    CHECK_EQ(test_join(lost), 0);
+    for (int i = 0; i < few; i++) {
+        serve_settle();
+        clients[count++] = serve_connect(&slot);
+        got += slot == 0;
+    }
+    close_and_end(clients, count);
+    serve.on_accept = NULL;
+    return got;
+}
+
+int main(void)
+{
+    int slot, got;
+    test_begin(55);
+    next_keeps_its_figures();
+    struct herd *herd = new_herd(HERD_MODE_EXCLUSIVE, 2);
+    int is_exclusive = herd_mode(herd) == HERD_MODE_EXCLUSIVE;
+    CHECK_CODE(herd_destroy(herd), 0);
+    if (is_exclusive) {
+        CHECK_IN_SOME_TRY(slot = wakes_another(), slot == 2);
+    }
+    if (reuseport_can_steer()) {
+        CHECK_IN_SOME_TRY(got = steered_to_next(), got == 4);
+    }
     return 0;
 }

@@ -171,7 +171,7 @@ impl Slot {
         Claim(self.claim.load(SeqCst))
     }
 
-    /// Takes the slot for process `pid` if it is free.
+    /// Takes the slot for process `pid` if it is free. One process tries at a time.
     pub fn try_claim(&self, pid: u32) -> Option<Claim> {
         let seen = self.claim();
         if pid == 0 || seen.pid().is_some() {
@@ -179,8 +179,10 @@ impl Slot {
         }
         let generation = (seen.0 >> 32).wrapping_add(1) << 32;
         let mine = generation | u64::from(pid);
-        self.claim.compare_exchange(seen.0, mine, SeqCst, SeqCst).ok()?;
+        // Before the slot is claimed: whoever dies in between must not leave the former owner's connections
+        // to be counted as lost once more.
         self.clear();
+        self.claim.compare_exchange(seen.0, mine, SeqCst, SeqCst).ok()?;
         Some(Claim(mine))
     }
 

@@ -252,15 +252,32 @@ impl Arming {
             }
             if armable.listens.get() {
                 self.move_to_end(reactor, armable.place)?;
-            } else if listens(&armable.listener.members()[armable.member])? {
-                if self.armed.get() {
-                    self.watch(reactor, armable)?;
-                }
-                armable.listens.set(true);
+            } else {
+                self.watch_if_it_listens(reactor, armable)?;
             }
             armable.homecomings.set(count);
         }
         Ok(())
+    }
+
+    /// Watches from now on the members that listen without having been told of. `on_found` gets the
+    /// slot of each.
+    pub fn watch_untold(&self, reactor: &Reactor, mut on_found: impl FnMut(usize)) -> Result<()> {
+        for armable in self.listeners.iter().filter(|armable| !armable.listens.get()) {
+            if self.watch_if_it_listens(reactor, armable)? {
+                on_found(armable.member);
+            }
+        }
+        Ok(())
+    }
+
+    fn watch_if_it_listens(&self, reactor: &Reactor, armable: &Armable) -> Result<bool> {
+        let listens = listens(&armable.listener.members()[armable.member])?;
+        if listens && self.armed.get() {
+            self.watch(reactor, armable)?;
+        }
+        armable.listens.set(listens);
+        Ok(listens)
     }
 
     /// Takes a listener out for good.

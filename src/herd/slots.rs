@@ -72,7 +72,8 @@ impl Herd {
         Ok(claim)
     }
 
-    /// A slot's members have their worker at the end of their wait queues, or listen, since now.
+    /// A slot's members have their worker at the end of their wait queues, or listen, since now, or since
+    /// before and nobody has said so.
     pub fn note_homecoming(&self, number: u16) {
         self.region.slots()[usize::from(number)].count_homecoming();
         self.region.homecomings.fetch_add(1, SeqCst);

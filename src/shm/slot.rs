@@ -159,7 +159,8 @@ pub struct Slot {
     lost: AtomicU64,
     /// When the owner was last asked. Written by who asked.
     asked_us: AtomicU64,
-    /// Times that an owner has armed the slot's own members (REUSEPORT).
+    /// Times that an owner has armed the slot's own members (REUSEPORT). Also written by whoever found
+    /// that they listen, which the owner had not said.
     homecomings: AtomicU64,
     pub counters: Counters,
     pub now: Now,
@@ -279,7 +280,7 @@ impl Slot {
     }
 
     pub fn count_homecoming(&self) {
-        self.homecomings.store(self.homecomings().wrapping_add(1), SeqCst);
+        self.homecomings.fetch_add(1, SeqCst);
     }
 
     /// Adds this slot's figures to `stats`, those of the present moment included: what the owner has

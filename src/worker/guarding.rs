@@ -154,12 +154,14 @@ impl Worker {
 
     /// In EXCLUSIVE a wake-up that was given to a worker which then died or stopped accepting is
     /// lost, and its connection waits unseen. A worker that was asked looks, and adds its
-    /// listeners anew: EPOLL_CTL_ADD reports what is ready already.
+    /// listeners anew: EPOLL_CTL_ADD reports what is ready already. In REUSEPORT it also waits unseen at a
+    /// member that nobody was told of.
     pub(super) fn find_stranded(&self) -> Result<()> {
         let Some(asked) = self.conduct.take(|own| &mut own.asked) else { return Ok(()) };
         if asked == Asked::ByBell {
             self.note_handed_over();
         }
+        self.watch_untold()?;
         if self.herd.is_coordinated() && self.connection_waits() {
             self.disarm();
             self.arm()?;

@@ -58,6 +58,15 @@ impl Worker {
         Ok(())
     }
 
+    /// A worker that was killed or stopped between having its members listen and saying so leaves them
+    /// to whoever looks. The others are told in its place.
+    pub(super) fn watch_untold(&self) -> Result<()> {
+        self.arming.watch_untold(&self.reactor, |slot| {
+            self.herd.note_homecoming(slot as u16);
+            self.herd.ring_others(self.slot);
+        })
+    }
+
     pub(super) fn set_state(&self, state: State) {
         if self.check_slot().is_err() {
             return; // another worker's by now

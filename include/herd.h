@@ -61,14 +61,15 @@ struct herd_timer;
 
 /**
  * The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
- * connection to the worker that is to serve it, itself included: the least loaded one, each in turn,
- * or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
- * goes to another worker, one system call for all that go to the same one, and two more descriptors
- * for each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or
- * has no descriptor free, others take them at once; when it is stopped or hangs, within
- * accept_delay_ms, and it is sent none until it goes on. If there is no other worker, as when the last
- * one drains, they wait for one: the next that is made gets them; with the herd they are closed. A worker that is killed takes with it
- * the connections that it had taken, or had accepted and not sent yet.
+ * connection to the worker that is to serve it, itself included: the least loaded one, each in turn, or
+ * the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
+ * goes to another worker, one system call for all that go to the same one, and two more descriptors for
+ * each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or has no
+ * descriptor free, others take them at once; when it is stopped or hangs, within accept_delay_ms +
+ * handover_delay_us, and it is sent none until it goes on. If there is no other worker, as when the last
+ * one drains, they wait for one: the next that is made gets them; with the herd they are closed. A
+ * worker that is killed takes with it the connections that it had taken, or had accepted and not sent
+ * yet.
  */
 #define HERD_MODE_HANDOFF 4
 
@@ -139,8 +140,8 @@ struct herd_timer;
 #define HERD_EFORKED (-5001)
 
 /**
- * An earlier call on this worker failed inside the library (`HERD_EINTERNAL`). Only
- * `herd_worker_destroy` is possible now.
+ * An earlier call on this worker met a defect of the library (`HERD_EINTERNAL`), or the host has closed
+ * the worker's epoll set: the log says which. Only `herd_worker_destroy` is possible now.
  */
 #define HERD_EPOISONED (-5002)
 
@@ -341,7 +342,7 @@ struct herd_timer;
 #define HERD_VERSION_MAJOR 0
 
 /**
- * Minor version: raised when something was added.
+ * Minor version: raised when something was added; before 1.0 also when programs have to be changed.
  */
 #define HERD_VERSION_MINOR 1
 
@@ -383,14 +384,19 @@ struct herd_timer;
 /**
  * A herd: the shared state of the workers that serve the same listeners. Made by `herd_create` in
  * the parent before it forks (or before it starts threads); every child uses the pointer it
- * inherited. Or one that `herd_open` looks at from outside.
+ * inherited. Or one that `herd_open` looks at from outside: every call but those that are named there
+ * answers HERD_EOBSERVER.
  */
 struct herd;
 
 /**
- * A worker: one event loop, run by one thread. Made by `herd_worker_create` in the process that
- * runs it. All calls on it belong to that one thread, but for `herd_stop`, `herd_drain` and
- * `herd_post_remote`, which any thread of the same process may call.
+ * A worker: one event loop, run by one thread. Made by `herd_worker_create` in the process that runs it.
+ * All calls on it belong to that one thread, but for `herd_stop`, `herd_drain` and `herd_post_remote`,
+ * which any thread of the same process may call.
+ *
+ * Every call on a worker but `herd_worker_destroy` can answer -EINVAL: NULL; HERD_EFORKED,
+ * HERD_EDESTROYED, HERD_EPOISONED: it cannot be used, see there; HERD_EINTERNAL; and, if it is not for
+ * callbacks, HERD_EREENTERED. What else a call can answer stands at the call.
  */
 struct herd_worker;
 
@@ -502,9 +508,10 @@ struct herd_config {
      */
     uint32_t worker_connections;
     /**
-     * Safety net: the longest time in milliseconds that a connection can wait while a worker is
-     * idle, whatever happened to the others (nginx: `accept_mutex_delay`), and how long a worker
-     * without free file descriptors leaves accepting to others. 1 to 60000. Default: 500.
+     * Safety net: the longest time in milliseconds that a connection can wait while a worker is idle,
+     * whatever happened to the others (nginx: `accept_mutex_delay`; in MUTEX and HANDOFF
+     * handover_delay_us more), and how long a worker without free file descriptors leaves accepting to
+     * others. 1 to 60000. Default: 500.
      */
     uint32_t accept_delay_ms;
     /**
@@ -1033,9 +1040,9 @@ int herd_on_handoff(struct herd *herd,
  *
  * Returns the slot that it was sent to, >= 0. -EAGAIN: that worker, or with HERD_PICK every worker, is
  * full, has 32 connections on their way to it, backs off, drains, or was found not to take what it is
- * sent and has not gone on since, or there is none; or this user has more
- * descriptors on their way than RLIMIT_NOFILE (unix(7)): try again later. -ESRCH: no worker has
- * the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
+ * sent and has not gone on since, or there is none; or this user has more descriptors on their way than
+ * RLIMIT_NOFILE (unix(7)), or the kernel no memory (ENOMEM, ENOBUFS): try again later. -ESRCH: no worker
+ * has the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
  * HERD_TAG_BYTES_MAX; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EINVAL: NULL, no such slot, or
  * tag bytes at NULL; other negated errno values of sendmsg(2). Any process of the herd, any thread.
  * Since 0.1.
@@ -1047,17 +1054,17 @@ int herd_handoff_send(struct herd *herd,
                       size_t tag_bytes);
 
 /**
- * Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN
- * after each `herd_run_once`, or in a hand-written turn instead of
- * `herd_process_posted(w, HERD_POSTED_ACCEPT)`. While connections are left that were accepted but
- * not taken, the worker does not accept more. The connection counts as open: call
- * `herd_conn_closed` once when it is closed. An epoll set that it was added to it leaves before that,
- * see `herd_attach_epoll`.
+ * Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN after
+ * each `herd_run_once`, or in a hand-written turn instead of `herd_process_posted(w,
+ * HERD_POSTED_ACCEPT)`. While connections are left that were accepted but not taken, the worker does not
+ * accept more. The connection counts as open: call `herd_conn_closed` once when it is closed. If you
+ * have added it to an epoll set, take it out (EPOLL_CTL_DEL) before you close it: see
+ * `herd_attach_epoll`.
  *
- * Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or
- * accept_batch were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF,
- * -EINVAL, -ENOTSOCK, -EOPNOTSUPP: a listener cannot be used, as in `herd_run_once`. Otherwise
- * negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or accept_batch
+ * were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF, -EINVAL, -ENOTSOCK,
+ * -EOPNOTSUPP: a listener cannot be used, as in `herd_run_once`; HERD_EREAPED. Otherwise negative: see
+ * `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_accept(struct herd_worker *worker,
                 struct herd_accepted *accepted);
@@ -1097,12 +1104,15 @@ int herd_event_init(struct herd_event *event, herd_event_fn handler, void *data)
  * No allocation while descriptor numbers are below worker_connections (65536 at most).
  *
  * Returns 0. -EINVAL: NULL, not initialised, or an unknown interest; -EEXIST: the event is added
- * already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not
- * open; -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2);
- * HERD_EHOSTLOOP: a loop of the host's waits for this worker, and watches the host's descriptors.
- * Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not open;
+ * -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EHOSTLOOP: a
+ * loop of the host's waits for this worker, and watches the host's descriptors. Otherwise negative: see
+ * `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
-int herd_event_add(struct herd_worker *worker, struct herd_event *event, int fd, uint32_t interest);
+int herd_event_add(struct herd_worker *worker,
+                   struct herd_event *event,
+                   int fd,
+                   uint32_t interest);
 
 /**
  * Changes what an added event is interested in; 0: nothing but errors and hang-ups.
@@ -1117,23 +1127,25 @@ int herd_event_mod(struct herd_worker *worker, struct herd_event *event, uint32_
  * more, and it may be freed, also in its own handler. To be called before the descriptor is closed:
  * while any other process has the file open, closing does not end the registration (epoll(7)).
  *
- * Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had
- * closed its descriptor before. -EBUSY: posted to another worker from outside, or in use there:
- * nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`.
- * Thread: the worker's own. Since 0.1.
+ * Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had closed
+ * its descriptor before. -EBUSY: posted to another worker from outside, or in use there: nothing was
+ * changed. -EINVAL: as `herd_event_add`. Otherwise negative: see `struct herd_worker`. Thread: the
+ * worker's own. Since 0.1.
  */
-int herd_event_del(struct herd_worker *worker, struct herd_event *event);
+int herd_event_del(struct herd_worker *worker,
+                   struct herd_event *event);
 
 /**
  * Posts an initialised event to the worker's HERD_POSTED_EVENTS from any thread of its process, and
  * wakes the worker. Several posts before the handler runs are one. The event must not be
  * initialised or freed meanwhile, nor be added to or posted at another worker.
  *
- * Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL:
- * NULL or not initialised. Otherwise negative: as `herd_worker_slot`. Any thread of this process,
- * and signal handlers. Since 0.1.
+ * Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL: NULL or
+ * not initialised. Otherwise negative: see `struct herd_worker`. Any thread of this process, and signal
+ * handlers. Since 0.1.
  */
-int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
+int herd_post_remote(struct herd_worker *worker,
+                     struct herd_event *event);
 
 /**
  * Makes a herd: shared memory for the workers' slots and the accept lock, and a descriptor for each
@@ -1141,17 +1153,18 @@ int herd_post_remote(struct herd_worker *worker, struct herd_event *event);
  * to be workers; children use the pointer that they inherit. `config` may be NULL for the
  * defaults; it is copied.
  *
- * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or members
- * that do not go together (the log says which: a policy or callback that is not the mode's,
- * `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
- * possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
- * this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; -ENOSYS: the kernel
- * is older than Linux 4.14, or refuses a call that the log names; other negated errno values from
- * memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and timerfd_create(2), and with a
- * name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has the
- * name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
- * with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
- * steered (`herd_is_steered`). Any thread. Since 0.1.
+ * Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or members that do
+ * not go together (the log says which: a policy or callback that is not the mode's, `acceptor_slot`
+ * outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not possible, or members
+ * that this library does not know; -EADDRINUSE: a process of another herd of this name lives; -ENOMEM:
+ * no (shared) memory; -EMFILE, -ENFILE: no descriptors; -ENOSYS: the kernel is older than Linux 4.14, or
+ * refuses a call that the log names; other negated errno values from memfd_create(2), fcntl(2),
+ * fallocate(2), mmap(2), madvise(2), eventfd(2), epoll_create1(2), epoll_ctl(2), timerfd_create(2) and
+ * in HERD_MODE_HANDOFF socketpair(2), and with a name from open(2) of its file: -ENOENT: there is no
+ * /dev/shm; -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has the name. Keeps max_workers + 3
+ * descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more with the second listener in
+ * HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are steered (`herd_is_steered`).
+ * Any thread. Since 0.1.
  */
 int herd_create(const struct herd_config *config,
                 struct herd **herd);
@@ -1206,15 +1219,16 @@ int herd_is_steered(const struct herd *herd);
  * with `herd_accept`. Call it in the parent, before the workers are made. In HERD_MODE_REUSEPORT a
  * listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
  *
- * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
- * understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI,
- * -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this process exists already and
- * would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of any process (all must have
- * the same listeners there); -ESTALE: this process was forked while another thread changed the
- * listeners; other negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE,
- * -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys
- * a worker. Fork: not while another thread is in this call; a child that is forked then may be refused
- * listeners and workers (-ESTALE). Since 0.1.
+ * Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not understood or
+ * does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI, -E2BIG:
+ * `options->size`, as in `herd_create`; -EBUSY: a worker of this process exists already and would not
+ * see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of any process (all must have the same
+ * listeners there); -ESTALE: this process was forked while another thread changed the listeners; other
+ * negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL,
+ * and -ENOENT: a Unix socket's folder is missing; -EOPNOTSUPP: `options->unix_mode`, see there; -ENOSPC:
+ * over 65280 listeners, in HERD_MODE_REUSEPORT 65280 / max_workers. Thread: any, while no other makes or
+ * destroys a worker. Fork: not while another thread is in this call; a child that is forked then may be
+ * refused listeners and workers (-ESTALE). Since 0.1.
  */
 int herd_listen(struct herd *herd,
                 const char *address,
@@ -1228,8 +1242,8 @@ int herd_listen(struct herd *herd,
  * (fcntl(2)); the host may keep or close its own. In HERD_MODE_REUSEPORT all workers share it, as in
  * HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
  *
- * Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
- * herd, or a socket that does not listen; -EBUSY, -ESTALE: as `herd_listen`; -EMFILE. Thread: as
+ * Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL herd, or
+ * a socket that does not listen; -EBUSY, -ESTALE, -ENOSPC: as `herd_listen`; -EMFILE. Thread: as
  * `herd_listen`. Fork: as `herd_listen`. Since 0.1.
  */
 int herd_add_listener(struct herd *herd,
@@ -1297,9 +1311,9 @@ int herd_slot_listener_fd(const struct herd *herd,
  * `herd_check`.
  *
  * Returns 0. -EBUSY: events are added, or the host's loop waits for this worker already; -EINVAL: NULL,
- * or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker of this
- * herd (one of another herd's is not seen), or is what `herd_worker_fd` gave for one; -ENOMEM, -ENOSPC:
- * see epoll_ctl(2). Otherwise negative: as `herd_run_once`. Thread: the worker's own, not from a
+ * or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker of this herd (one of
+ * another herd's is not seen), or is what `herd_worker_fd` gave for one; -ENOMEM, -ENOSPC: see
+ * epoll_ctl(2). Otherwise negative: see `struct herd_worker`. Thread: the worker's own, not from a
  * callback. Since 0.1.
  */
 int herd_attach_epoll(struct herd_worker *worker,
@@ -1315,10 +1329,10 @@ int herd_attach_epoll(struct herd_worker *worker,
  * at most. The other calls that `herd_attach_epoll` rules out are ruled out here too.
  *
  * Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
- * HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the
- * herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; in other modes -EBUSY: events are added;
- * HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
- * Since 0.1.
+ * HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the herd
+ * with HERD_MODE_MUTEX, or use `herd_attach_epoll`; in other modes -EBUSY: events are added;
+ * HERD_EHOSTLOOP: after `herd_attach_epoll`; -ENOMEM, -ENOSPC: see epoll_ctl(2). Otherwise negative: see
+ * `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_worker_fd(struct herd_worker *worker);
 
@@ -1329,11 +1343,11 @@ int herd_worker_fd(struct herd_worker *worker);
  *
  * Returns for how many milliseconds the host may wait at most, 2147483647 (INT_MAX) if there is no
  * limit: never more than `timeout_ms`, and less when a timer or a posted event is due before. After an
- * error the host may wait all the same, without accepting. Called again without `herd_check` in
- * between, the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
- * HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called. Otherwise negative: as
- * `herd_run_once`. Thread: the worker's own, not from a callback. nginx: ngx_trylock_accept_mutex.
- * Since 0.1.
+ * error the host may wait all the same, without accepting. Called again without `herd_check` in between,
+ * the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
+ * HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called; HERD_EREAPED. Otherwise
+ * negative: see `struct herd_worker`. Thread: the worker's own, not from a callback. nginx:
+ * ngx_trylock_accept_mutex. Since 0.1.
  */
 int herd_prepare(struct herd_worker *worker,
                  int timeout_ms);
@@ -1359,8 +1373,8 @@ int herd_check(struct herd_worker *worker);
  * Counts a connection that the host opened or accepted itself, such as one to an upstream server:
  * it uses one of worker_connections. Those that the library accepted are counted already.
  *
- * Returns the number of connections now open. Negative: as `herd_run_once`. Thread: the worker's
- * own. Since 0.1.
+ * Returns the number of connections now open. HERD_EREAPED. Otherwise negative: see `struct
+ * herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_conn_opened(struct herd_worker *worker);
 
@@ -1368,8 +1382,8 @@ int herd_conn_opened(struct herd_worker *worker);
  * Counts a connection as closed. To be called once for each that was accepted or reported with
  * `herd_conn_opened`.
  *
- * Returns the number of connections still open. -ERANGE: none is open, and nothing was changed.
- * Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * Returns the number of connections still open. -ERANGE: none is open, and nothing was changed;
+ * HERD_EREAPED. Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_conn_closed(struct herd_worker *worker);
 
@@ -1377,8 +1391,8 @@ int herd_conn_closed(struct herd_worker *worker);
  * Sets the host's own figure of this worker's load, such as requests in flight, in place of the
  * number of open connections, when workers are compared. -1: back to the number of connections.
  *
- * Returns 0. -EINVAL: NULL, or `load` below -1. Otherwise negative: as `herd_run_once`. Thread: the
- * worker's own. Since 0.1.
+ * Returns 0. -EINVAL: NULL, or `load` below -1; HERD_EREAPED. Otherwise negative: see `struct
+ * herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_set_load(struct herd_worker *worker, int64_t load);
 
@@ -1386,7 +1400,8 @@ int herd_set_load(struct herd_worker *worker, int64_t load);
  * Counts a request that the worker has served, for the figures (`herd_stats.requests`). What a
  * request is the host knows best; the library decides nothing by it.
  *
- * Returns 0. Negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * Returns 0. HERD_EREAPED. Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since
+ * 0.1.
  */
 int herd_request_done(struct herd_worker *worker);
 
@@ -1397,9 +1412,9 @@ int herd_request_done(struct herd_worker *worker);
  * mistaken report, a reused process id or a worker in a pid namespace of its own does no harm; other
  * dead workers found on the way are freed as well.
  *
- * Returns the number of slots freed, 0 if no worker was dead. -EINVAL: NULL, or `pid` below 1;
- * negated errno values of fcntl(2). Any process of the herd, any thread. nginx: ngx_unlock_mutexes
- * in ngx_process.c. Since 0.1.
+ * Returns the number of slots freed, 0 if no worker was dead. -EINVAL: NULL, or `pid` below 1; negated
+ * errno values of fcntl(2): other dead workers may have been freed all the same. Any process of the
+ * herd, any thread. nginx: ngx_unlock_mutexes in ngx_process.c. Since 0.1.
  */
 int herd_reap(struct herd *herd,
               int pid);
@@ -1416,12 +1431,13 @@ int herd_worker_alive(struct herd *herd,
                       int slot);
 
 /**
- * Counts the free slots, after freeing those of dead workers. A parent asks before it starts
- * another worker, such as the new generation of a reload while the old one drains: a worker that
- * finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).
+ * Counts the free slots, that of `acceptor_slot` among them, after freeing those of dead workers. A
+ * parent asks before it starts another worker, such as the new generation of a reload while the old one
+ * drains: a worker that finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT; so it does
+ * with HERD_ANY_SLOT when the acceptor's is the only one free).
  *
- * Returns the number. -EINVAL: NULL; negated errno values of fcntl(2). Any process of the herd, any
- * thread. Since 0.1.
+ * Returns the number. -EINVAL: NULL; negated errno values of fcntl(2): as `herd_reap`. Any process of
+ * the herd, any thread. Since 0.1.
  */
 int herd_free_slots(struct herd *herd);
 
@@ -1431,12 +1447,12 @@ int herd_free_slots(struct herd *herd);
  * accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE,
  * HERD_MODE_REUSEPORT, HERD_MODE_SHARED, max_workers 1) the answer is 1 unless the worker steps back.
  *
- * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where
- * workers compete: over 7/8 of its connections are in use), out of descriptors or of epoll
- * watches, draining, has just woken a less loaded worker, or the host has not taken all accepted
- * connections; or in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can
- * take a connection. Negative: as `herd_run_once`; then it is not held. Thread: the worker's own,
- * not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
+ * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
+ * compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
+ * has just woken a less loaded worker, or the host has not taken all accepted connections; or in
+ * HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection.
+ * HERD_EREAPED. Otherwise negative: see `struct herd_worker`; then it is not held. Thread: the worker's
+ * own, not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
  */
 int herd_trylock(struct herd_worker *worker);
 
@@ -1447,24 +1463,25 @@ int herd_trylock(struct herd_worker *worker);
  * every turn, whatever `herd_trylock` said; a worker that waits again without it gives the right
  * up then.
  *
- * Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it
- * made no progress. Negative: as `herd_trylock`. Thread: the worker's own. nginx:
- * ngx_shmtx_unlock. Since 0.1.
+ * Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it made no
+ * progress. Negative: see `struct herd_worker`. Thread: the worker's own. nginx: ngx_shmtx_unlock. Since
+ * 0.1.
  */
 int herd_unlock(struct herd_worker *worker);
 
 /**
  * Arms the listeners without asking for the accept right, until the next `herd_trylock` decides.
  *
- * Returns 0. Negative: as `herd_trylock`; none is armed then that was not. Thread: the worker's
- * own. nginx: ngx_enable_accept_events. Since 0.1.
+ * Returns 0. -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EREAPED. Otherwise negative: see `struct
+ * herd_worker`. None is armed then that was not. Thread: the worker's own. nginx:
+ * ngx_enable_accept_events. Since 0.1.
  */
 int herd_enable_accept(struct herd_worker *worker);
 
 /**
  * Disarms the listeners, until the next `herd_trylock` decides.
  *
- * Returns 0. Negative: as `herd_trylock`. Thread: the worker's own. nginx:
+ * Returns 0. Negative: see `struct herd_worker`. Thread: the worker's own. nginx:
  * ngx_disable_accept_events. Since 0.1.
  */
 int herd_disable_accept(struct herd_worker *worker);
@@ -1489,16 +1506,18 @@ int herd_process_events(struct herd_worker *worker, int timeout_ms, uint32_t fla
  * that the queue has now and a bounded number of those that their handlers add; what is left stays
  * for the next turn.
  *
- * Returns the number of connections accepted, or of connections handed over and events run.
- * -EINVAL: NULL or no such queue. Otherwise negative: as `herd_run_once`. Thread: the worker's own,
- * not from a callback. nginx: ngx_event_process_posted. Since 0.1.
+ * Returns the number of connections accepted, or of connections handed over and events run. -EINVAL:
+ * NULL or no such queue; with HERD_POSTED_ACCEPT HERD_EREAPED, and the errno values of a listener as
+ * `herd_run_once`. Otherwise negative: see `struct herd_worker`. Thread: the worker's own, not from a
+ * callback. nginx: ngx_event_process_posted. Since 0.1.
  */
-int herd_process_posted(struct herd_worker *worker, uint32_t queue);
+int herd_process_posted(struct herd_worker *worker,
+                        uint32_t queue);
 
 /**
  * Runs the timers that have expired, after handing over accepted connections.
  *
- * Returns the number of both. Negative: as `herd_run_once`. Thread: the worker's own, not from a
+ * Returns the number of both. Negative: see `struct herd_worker`. Thread: the worker's own, not from a
  * callback. nginx: ngx_event_expire_timers. Since 0.1.
  */
 int herd_process_timers(struct herd_worker *worker);
@@ -1508,11 +1527,13 @@ int herd_process_timers(struct herd_worker *worker);
  * HERD_POSTED_NEXT (the next turn, which then does not wait) is worked off. An event is in one
  * queue at a time: posted to the other, it moves.
  *
- * Returns 1: posted; 0: it was in that queue already. -EINVAL: NULL, not initialised, or no queue
- * for events; -EBUSY: in use at another worker. Otherwise negative: as `herd_run_once`. Thread: the
+ * Returns 1: posted; 0: it was in that queue already. -EINVAL: NULL, not initialised, or no queue for
+ * events; -EBUSY: in use at another worker. Otherwise negative: see `struct herd_worker`. Thread: the
  * worker's own; see `herd_post_remote` for others. nginx: ngx_post_event. Since 0.1.
  */
-int herd_post(struct herd_worker *worker, struct herd_event *event, uint32_t queue);
+int herd_post(struct herd_worker *worker,
+              struct herd_event *event,
+              uint32_t queue);
 
 /**
  * Takes an event out of the queue that it was posted to, by whoever it was.
@@ -1525,7 +1546,7 @@ int herd_unpost(struct herd_worker *worker, struct herd_event *event);
 /**
  * How much a queue holds: events, or for HERD_POSTED_ACCEPT ready listeners.
  *
- * Returns the number. -EINVAL: NULL or no such queue. Otherwise negative: as `herd_run_once`.
+ * Returns the number. -EINVAL: NULL or no such queue. Otherwise negative: see `struct herd_worker`.
  * Thread: the worker's own. Since 0.1.
  */
 int herd_posted_count(struct herd_worker *worker, uint32_t queue);
@@ -1535,7 +1556,7 @@ int herd_posted_count(struct herd_worker *worker, uint32_t queue);
  * connection opened as worker_connections / 8 - free connections, not below 0, and counted down at
  * each try; in effect where workers compete.
  *
- * Returns the number. Negative: as `herd_run_once`. Thread: the worker's own. nginx:
+ * Returns the number. Negative: see `struct herd_worker`. Thread: the worker's own. nginx:
  * ngx_accept_disabled. Since 0.1.
  */
 int herd_accept_disabled(struct herd_worker *worker);
@@ -1565,7 +1586,8 @@ int herd_open(const char *name,
 /**
  * Whether a process of the herd lives: one that made it, or was forked by one.
  *
- * Returns 1 or 0; a herd of the calling process lives. -EINVAL: NULL. Any thread. Since 0.1.
+ * Returns 1 or 0; a herd of the calling process lives. -EINVAL: NULL; negated errno values of fcntl(2).
+ * Any thread. Since 0.1.
  */
 int herd_is_alive(const struct herd *herd);
 
@@ -1618,9 +1640,9 @@ uint64_t herd_histogram_end_us(uint32_t bucket);
 /**
  * Writes all figures as text for Prometheus (its text format, version 0.0.4) into `buffer` of
  * `buffer_bytes`, NUL-terminated: to be served as `text/plain; version=0.0.4`. The metrics of a slot
- * have its number as label `slot`; slots that never had a worker are left out. What each metric is
- * says its HELP line. Not for every turn: it allocates memory for the text, about 100 bytes for each
- * of some 50 lines a slot.
+ * have its number as label `slot`; slots that never had a worker are left out. Each metric's HELP line
+ * says what it is. Not for every turn: it allocates memory for the text, about 100 bytes for each of
+ * some 50 lines a slot.
  *
  * Returns the length of the text without the NUL. With NULL and 0 it returns a number of bytes in
  * which the text fits for as long as the herd lives. -ENOSPC: it does not fit, and nothing was
@@ -1666,18 +1688,21 @@ int herd_timer_init(struct herd_timer *timer, herd_timer_fn handler, void *data)
  * monotonic clock. A pending timer starts anew. Timers of the same time expire in the order of
  * their starts.
  *
- * Returns 0. -EINVAL: NULL or not initialised; -EBUSY: pending at another worker; -ENOMEM: nothing
- * was changed. Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * Returns 0. -EINVAL: NULL or not initialised; -EBUSY: pending at another worker; -ENOMEM: nothing was
+ * changed. Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
-int herd_timer_start(struct herd_worker *worker, struct herd_timer *timer, uint64_t after_ms);
+int herd_timer_start(struct herd_worker *worker,
+                     struct herd_timer *timer,
+                     uint64_t after_ms);
 
 /**
  * Stops a timer. It may be freed then.
  *
- * Returns 1: it was pending; 0: it was not. -EINVAL, -EBUSY: as `herd_timer_start`. Otherwise
- * negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+ * Returns 1: it was pending; 0: it was not. -EINVAL, -EBUSY: as `herd_timer_start`. Otherwise negative:
+ * see `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
-int herd_timer_stop(struct herd_worker *worker, struct herd_timer *timer);
+int herd_timer_stop(struct herd_worker *worker,
+                    struct herd_timer *timer);
 
 /**
  * The version of the library that runs, such as "0.1.0". Static text. Any thread. Since 0.1.
@@ -1731,15 +1756,15 @@ int herd_worker_create(struct herd *herd,
 int herd_worker_destroy(struct herd_worker *worker);
 
 /**
- * The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's
- * by now. Thread: the worker's own. Since 0.1.
+ * The worker's slot, >= 0. HERD_EREAPED: the slot is another's by now. Otherwise negative: see `struct
+ * herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_worker_slot(struct herd_worker *worker);
 
 /**
- * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or
- * above and below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot
- * was taken away, so that such a loop ends then. Thread: the worker's own. Since 0.1.
+ * How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or above and
+ * below HERD_WORKER_DRAINED. HERD_EREAPED after the slot was taken away, so that such a loop ends then.
+ * Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_worker_state(struct herd_worker *worker);
 
@@ -1775,7 +1800,7 @@ int herd_run(struct herd_worker *worker);
  * accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this
  * process, and signal handlers. Since 0.1.
  *
- * Returns 0. Negative: as `herd_worker_slot`.
+ * Returns 0. Negative: see `struct herd_worker`.
  */
 int herd_stop(struct herd_worker *worker);
 
@@ -1787,7 +1812,7 @@ int herd_stop(struct herd_worker *worker);
  * while another is idle. `herd_run` returns when the last one was closed. Any thread of this
  * process, and signal handlers. Since 0.1.
  *
- * Returns 0. Negative: as `herd_worker_slot`.
+ * Returns 0. Negative: see `struct herd_worker`.
  */
 int herd_drain(struct herd_worker *worker);
 

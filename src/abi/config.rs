@@ -20,14 +20,15 @@ pub const HERD_MODE_MUTEX: u32 = 2;
 /// with a warning, where the kernel refuses EPOLLEXCLUSIVE.
 pub const HERD_MODE_REUSEPORT: u32 = 3;
 /// The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
-/// connection to the worker that is to serve it, itself included: the least loaded one, each in turn,
-/// or the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
-/// goes to another worker, one system call for all that go to the same one, and two more descriptors
-/// for each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or
-/// has no descriptor free, others take them at once; when it is stopped or hangs, within
-/// accept_delay_ms, and it is sent none until it goes on. If there is no other worker, as when the last
-/// one drains, they wait for one: the next that is made gets them; with the herd they are closed. A worker that is killed takes with it
-/// the connections that it had taken, or had accepted and not sent yet.
+/// connection to the worker that is to serve it, itself included: the least loaded one, each in turn, or
+/// the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
+/// goes to another worker, one system call for all that go to the same one, and two more descriptors for
+/// each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or has no
+/// descriptor free, others take them at once; when it is stopped or hangs, within accept_delay_ms +
+/// handover_delay_us, and it is sent none until it goes on. If there is no other worker, as when the last
+/// one drains, they wait for one: the next that is made gets them; with the herd they are closed. A
+/// worker that is killed takes with it the connections that it had taken, or had accepted and not sent
+/// yet.
 pub const HERD_MODE_HANDOFF: u32 = 4;
 /// Every worker always watches the listeners, so every idle worker wakes for every connection:
 /// the thundering herd, kept as the control to compare with.
@@ -96,9 +97,10 @@ pub struct herd_config {
     /// does not accept. Over 7/8 of it the worker leaves accepting to others: in MUTEX it skips
     /// tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. 1 to 2^30. Default: 1024.
     pub worker_connections: u32,
-    /// Safety net: the longest time in milliseconds that a connection can wait while a worker is
-    /// idle, whatever happened to the others (nginx: `accept_mutex_delay`), and how long a worker
-    /// without free file descriptors leaves accepting to others. 1 to 60000. Default: 500.
+    /// Safety net: the longest time in milliseconds that a connection can wait while a worker is idle,
+    /// whatever happened to the others (nginx: `accept_mutex_delay`; in MUTEX and HANDOFF
+    /// handover_delay_us more), and how long a worker without free file descriptors leaves accepting to
+    /// others. 1 to 60000. Default: 500.
     pub accept_delay_ms: u32,
     /// How soon in microseconds an idle worker is woken while the accept right is free and those who
     /// know of it are busy, and how long a holder of the right must have made no progress, with a

@@ -3,8 +3,8 @@
 /// The call was made in a process that was forked after the object was made. Nothing was changed,
 /// neither here nor in the parent. Make a worker of this process's own.
 pub const HERD_EFORKED: i32 = -5001;
-/// An earlier call on this worker failed inside the library (`HERD_EINTERNAL`). Only
-/// `herd_worker_destroy` is possible now.
+/// An earlier call on this worker met a defect of the library (`HERD_EINTERNAL`), or the host has closed
+/// the worker's epoll set: the log says which. Only `herd_worker_destroy` is possible now.
 pub const HERD_EPOISONED: i32 = -5002;
 /// A call that runs the loop was made from inside a callback of the same worker.
 pub const HERD_EREENTERED: i32 = -5003;

@@ -8,17 +8,17 @@ use std::ffi::c_int;
 use std::mem::size_of;
 use std::os::fd::IntoRawFd;
 
-/// Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN
-/// after each `herd_run_once`, or in a hand-written turn instead of
-/// `herd_process_posted(w, HERD_POSTED_ACCEPT)`. While connections are left that were accepted but
-/// not taken, the worker does not accept more. The connection counts as open: call
-/// `herd_conn_closed` once when it is closed. An epoll set that it was added to it leaves before that,
-/// see `herd_attach_epoll`.
+/// Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN after
+/// each `herd_run_once`, or in a hand-written turn instead of `herd_process_posted(w,
+/// HERD_POSTED_ACCEPT)`. While connections are left that were accepted but not taken, the worker does not
+/// accept more. The connection counts as open: call `herd_conn_closed` once when it is closed. If you
+/// have added it to an epoll set, take it out (EPOLL_CTL_DEL) before you close it: see
+/// `herd_attach_epoll`.
 ///
-/// Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or
-/// accept_batch were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF,
-/// -EINVAL, -ENOTSOCK, -EOPNOTSUPP: a listener cannot be used, as in `herd_run_once`. Otherwise
-/// negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or accept_batch
+/// were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF, -EINVAL, -ENOTSOCK,
+/// -EOPNOTSUPP: a listener cannot be used, as in `herd_run_once`; HERD_EREAPED. Otherwise negative: see
+/// `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_accept(worker: *mut herd_worker, accepted: *mut herd_accepted) -> c_int {
     with_worker(worker, |worker| {

@@ -23,10 +23,10 @@ pub extern "C" fn herd_event_init(
 /// No allocation while descriptor numbers are below worker_connections (65536 at most).
 ///
 /// Returns 0. -EINVAL: NULL, not initialised, or an unknown interest; -EEXIST: the event is added
-/// already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not
-/// open; -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2);
-/// HERD_EHOSTLOOP: a loop of the host's waits for this worker, and watches the host's descriptors.
-/// Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// already, or another event watches `fd`; -EBUSY: in use at another worker; -EBADF: `fd` is not open;
+/// -EPERM: epoll cannot watch it (a regular file); -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EHOSTLOOP: a
+/// loop of the host's waits for this worker, and watches the host's descriptors. Otherwise negative: see
+/// `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_event_add(
     worker: *mut herd_worker,
@@ -57,10 +57,10 @@ pub extern "C" fn herd_event_mod(
 /// more, and it may be freed, also in its own handler. To be called before the descriptor is closed:
 /// while any other process has the file open, closing does not end the registration (epoll(7)).
 ///
-/// Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had
-/// closed its descriptor before. -EBUSY: posted to another worker from outside, or in use there:
-/// nothing was changed. -EINVAL: as `herd_event_add`. Otherwise negative: as `herd_run_once`.
-/// Thread: the worker's own. Since 0.1.
+/// Returns 0. -ENOENT: it is neither added nor posted; -EBADF: it was removed, but the host had closed
+/// its descriptor before. -EBUSY: posted to another worker from outside, or in use there: nothing was
+/// changed. -EINVAL: as `herd_event_add`. Otherwise negative: see `struct herd_worker`. Thread: the
+/// worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_event_del(worker: *mut herd_worker, event: *mut herd_event) -> c_int {
     with_worker(worker, |worker| {
@@ -72,9 +72,9 @@ pub extern "C" fn herd_event_del(worker: *mut herd_worker, event: *mut herd_even
 /// wakes the worker. Several posts before the handler runs are one. The event must not be
 /// initialised or freed meanwhile, nor be added to or posted at another worker.
 ///
-/// Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL:
-/// NULL or not initialised. Otherwise negative: as `herd_worker_slot`. Any thread of this process,
-/// and signal handlers. Since 0.1.
+/// Returns 1: posted; 0: it was posted already and the worker has not taken it up yet. -EINVAL: NULL or
+/// not initialised. Otherwise negative: see `struct herd_worker`. Any thread of this process, and signal
+/// handlers. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_post_remote(worker: *mut herd_worker, event: *mut herd_event) -> c_int {
     with_worker(worker, |worker| Ok(usize::from(worker.post_remote(event)?)))

@@ -41,9 +41,9 @@ pub extern "C" fn herd_on_handoff(
 ///
 /// Returns the slot that it was sent to, >= 0. -EAGAIN: that worker, or with HERD_PICK every worker, is
 /// full, has 32 connections on their way to it, backs off, drains, or was found not to take what it is
-/// sent and has not gone on since, or there is none; or this user has more
-/// descriptors on their way than RLIMIT_NOFILE (unix(7)): try again later. -ESRCH: no worker has
-/// the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
+/// sent and has not gone on since, or there is none; or this user has more descriptors on their way than
+/// RLIMIT_NOFILE (unix(7)), or the kernel no memory (ENOMEM, ENOBUFS): try again later. -ESRCH: no worker
+/// has the slot; -EBADF: not open; -ENOTSOCK: not a socket; -EMSGSIZE: the tag is longer than
 /// HERD_TAG_BYTES_MAX; -EOPNOTSUPP: the mode is not HERD_MODE_HANDOFF; -EINVAL: NULL, no such slot, or
 /// tag bytes at NULL; other negated errno values of sendmsg(2). Any process of the herd, any thread.
 /// Since 0.1.

@@ -21,17 +21,18 @@ use std::ffi::{c_char, c_int, c_void};
 /// to be workers; children use the pointer that they inherit. `config` may be NULL for the
 /// defaults; it is copied.
 ///
-/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or members
-/// that do not go together (the log says which: a policy or callback that is not the mode's,
-/// `acceptor_slot` outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not
-/// possible, or members that this library does not know; -EADDRINUSE: a process of another herd of
-/// this name lives; -ENOMEM: no (shared) memory; -EMFILE, -ENFILE: no descriptors; -ENOSYS: the kernel
-/// is older than Linux 4.14, or refuses a call that the log names; other negated errno values from
-/// memfd_create(2), fallocate(2), mmap(2), madvise(2), eventfd(2) and timerfd_create(2), and with a
-/// name from open(2) of its file: -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has the
-/// name. Keeps max_workers + 3 descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more
-/// with the second listener in HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are
-/// steered (`herd_is_steered`). Any thread. Since 0.1.
+/// Returns 0 and stores the herd in `*herd`. -EINVAL: NULL, a member out of its range, or members that do
+/// not go together (the log says which: a policy or callback that is not the mode's, `acceptor_slot`
+/// outside HERD_MODE_HANDOFF); HERD_EABI or -E2BIG: a `config->size` that is not possible, or members
+/// that this library does not know; -EADDRINUSE: a process of another herd of this name lives; -ENOMEM:
+/// no (shared) memory; -EMFILE, -ENFILE: no descriptors; -ENOSYS: the kernel is older than Linux 4.14, or
+/// refuses a call that the log names; other negated errno values from memfd_create(2), fcntl(2),
+/// fallocate(2), mmap(2), madvise(2), eventfd(2), epoll_create1(2), epoll_ctl(2), timerfd_create(2) and
+/// in HERD_MODE_HANDOFF socketpair(2), and with a name from open(2) of its file: -ENOENT: there is no
+/// /dev/shm; -EPERM, -EACCES, -ELOOP, -ENXIO, -EISDIR: something else has the name. Keeps max_workers + 3
+/// descriptors open, in HERD_MODE_HANDOFF 3 * max_workers + 3, one more with the second listener in
+/// HERD_MODE_MUTEX and HERD_MODE_HANDOFF, and another when connections are steered (`herd_is_steered`).
+/// Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_create(config: *const herd_config, herd: *mut *mut herd) -> c_int {
     let create = || -> Result<usize> {
@@ -102,15 +103,16 @@ pub extern "C" fn herd_is_steered(herd: *const herd) -> c_int {
 /// with `herd_accept`. Call it in the parent, before the workers are made. In HERD_MODE_REUSEPORT a
 /// listener on an internet address is one socket for each slot, so it takes max_workers descriptors.
 ///
-/// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not
-/// understood or does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI,
-/// -E2BIG: `options->size`, as in `herd_create`; -EBUSY: a worker of this process exists already and
-/// would not see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of any process (all must have
-/// the same listeners there); -ESTALE: this process was forked while another thread changed the
-/// listeners; other negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE,
-/// -EACCES, -EADDRNOTAVAIL; -ENOSPC: too many listeners. Thread: any, while no other makes or destroys
-/// a worker. Fork: not while another thread is in this call; a child that is forked then may be refused
-/// listeners and workers (-ESTALE). Since 0.1.
+/// Returns the listener's number, >= 0. -EINVAL: NULL, or an address or option that is not understood or
+/// does not fit the address; -ENAMETOOLONG: a path of 108 bytes or more; HERD_EABI, -E2BIG:
+/// `options->size`, as in `herd_create`; -EBUSY: a worker of this process exists already and would not
+/// see it, or in HERD_MODE_MUTEX and HERD_MODE_HANDOFF a worker of any process (all must have the same
+/// listeners there); -ESTALE: this process was forked while another thread changed the listeners; other
+/// negated errno values from socket(2), bind(2), listen(2), such as -EADDRINUSE, -EACCES, -EADDRNOTAVAIL,
+/// and -ENOENT: a Unix socket's folder is missing; -EOPNOTSUPP: `options->unix_mode`, see there; -ENOSPC:
+/// over 65280 listeners, in HERD_MODE_REUSEPORT 65280 / max_workers. Thread: any, while no other makes or
+/// destroys a worker. Fork: not while another thread is in this call; a child that is forked then may be
+/// refused listeners and workers (-ESTALE). Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_listen(
     herd: *mut herd,
@@ -140,8 +142,8 @@ pub extern "C" fn herd_listen(
 /// (fcntl(2)); the host may keep or close its own. In HERD_MODE_REUSEPORT all workers share it, as in
 /// HERD_MODE_EXCLUSIVE. Otherwise as `herd_listen`.
 ///
-/// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL
-/// herd, or a socket that does not listen; -EBUSY, -ESTALE: as `herd_listen`; -EMFILE. Thread: as
+/// Returns the listener's number, >= 0. -EBADF: not open; -ENOTSOCK: not a socket; -EINVAL: NULL herd, or
+/// a socket that does not listen; -EBUSY, -ESTALE, -ENOSPC: as `herd_listen`; -EMFILE. Thread: as
 /// `herd_listen`. Fork: as `herd_listen`. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_add_listener(

@@ -29,9 +29,9 @@ use std::ffi::c_int;
 /// `herd_check`.
 ///
 /// Returns 0. -EBUSY: events are added, or the host's loop waits for this worker already; -EINVAL: NULL,
-/// or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker of this
-/// herd (one of another herd's is not seen), or is what `herd_worker_fd` gave for one; -ENOMEM, -ENOSPC:
-/// see epoll_ctl(2). Otherwise negative: as `herd_run_once`. Thread: the worker's own, not from a
+/// or `epfd` is no epoll set; -EBADF: it is not open; -EEXIST: it has another worker of this herd (one of
+/// another herd's is not seen), or is what `herd_worker_fd` gave for one; -ENOMEM, -ENOSPC: see
+/// epoll_ctl(2). Otherwise negative: see `struct herd_worker`. Thread: the worker's own, not from a
 /// callback. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_attach_epoll(
@@ -50,10 +50,10 @@ pub extern "C" fn herd_attach_epoll(
 /// at most. The other calls that `herd_attach_epoll` rules out are ruled out here too.
 ///
 /// Returns the descriptor, the same in every call. HERD_ENESTED: in HERD_MODE_EXCLUSIVE (what
-/// HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the
-/// herd with HERD_MODE_MUTEX, or use `herd_attach_epoll`; in other modes -EBUSY: events are added;
-/// HERD_EHOSTLOOP: after `herd_attach_epoll`. Otherwise negative: as `herd_run_once`. Thread: the worker's own.
-/// Since 0.1.
+/// HERD_MODE_AUTO takes) and HERD_MODE_REUSEPORT each connection would wake all workers: create the herd
+/// with HERD_MODE_MUTEX, or use `herd_attach_epoll`; in other modes -EBUSY: events are added;
+/// HERD_EHOSTLOOP: after `herd_attach_epoll`; -ENOMEM, -ENOSPC: see epoll_ctl(2). Otherwise negative: see
+/// `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_fd(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| Ok(worker.nest()? as usize))
@@ -65,11 +65,11 @@ pub extern "C" fn herd_worker_fd(worker: *mut herd_worker) -> c_int {
 ///
 /// Returns for how many milliseconds the host may wait at most, 2147483647 (INT_MAX) if there is no
 /// limit: never more than `timeout_ms`, and less when a timer or a posted event is due before. After an
-/// error the host may wait all the same, without accepting. Called again without `herd_check` in
-/// between, the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
-/// HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called. Otherwise negative: as
-/// `herd_run_once`. Thread: the worker's own, not from a callback. nginx: ngx_trylock_accept_mutex.
-/// Since 0.1.
+/// error the host may wait all the same, without accepting. Called again without `herd_check` in between,
+/// the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
+/// HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called; HERD_EREAPED. Otherwise
+/// negative: see `struct herd_worker`. Thread: the worker's own, not from a callback. nginx:
+/// ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_prepare(worker: *mut herd_worker, timeout_ms: c_int) -> c_int {
     with_loop(worker, |worker| worker.prepare(timeout_ms))

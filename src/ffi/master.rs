@@ -11,9 +11,9 @@ use std::ffi::c_int;
 /// mistaken report, a reused process id or a worker in a pid namespace of its own does no harm; other
 /// dead workers found on the way are freed as well.
 ///
-/// Returns the number of slots freed, 0 if no worker was dead. -EINVAL: NULL, or `pid` below 1;
-/// negated errno values of fcntl(2). Any process of the herd, any thread. nginx: ngx_unlock_mutexes
-/// in ngx_process.c. Since 0.1.
+/// Returns the number of slots freed, 0 if no worker was dead. -EINVAL: NULL, or `pid` below 1; negated
+/// errno values of fcntl(2): other dead workers may have been freed all the same. Any process of the
+/// herd, any thread. nginx: ngx_unlock_mutexes in ngx_process.c. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_reap(herd: *mut herd, pid: c_int) -> c_int {
     with_herd(herd, |handle| {
@@ -38,12 +38,13 @@ pub extern "C" fn herd_worker_alive(herd: *mut herd, slot: c_int) -> c_int {
     })
 }
 
-/// Counts the free slots, after freeing those of dead workers. A parent asks before it starts
-/// another worker, such as the new generation of a reload while the old one drains: a worker that
-/// finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT).
+/// Counts the free slots, that of `acceptor_slot` among them, after freeing those of dead workers. A
+/// parent asks before it starts another worker, such as the new generation of a reload while the old one
+/// drains: a worker that finds none cannot accept (`herd_worker_create` says HERD_ENOSLOT; so it does
+/// with HERD_ANY_SLOT when the acceptor's is the only one free).
 ///
-/// Returns the number. -EINVAL: NULL; negated errno values of fcntl(2). Any process of the herd, any
-/// thread. Since 0.1.
+/// Returns the number. -EINVAL: NULL; negated errno values of fcntl(2): as `herd_reap`. Any process of
+/// the herd, any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_free_slots(herd: *mut herd) -> c_int {
     with_herd(herd, |handle| handle.herd.free_slots())

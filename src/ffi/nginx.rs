@@ -30,12 +30,12 @@ fn host_queue(queue: u32) -> Result<Queue> {
 /// accepts. Never blocks. Where workers do not compete for it (HERD_MODE_EXCLUSIVE,
 /// HERD_MODE_REUSEPORT, HERD_MODE_SHARED, max_workers 1) the answer is 1 unless the worker steps back.
 ///
-/// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where
-/// workers compete: over 7/8 of its connections are in use), out of descriptors or of epoll
-/// watches, draining, has just woken a less loaded worker, or the host has not taken all accepted
-/// connections; or in HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can
-/// take a connection. Negative: as `herd_run_once`; then it is not held. Thread: the worker's own,
-/// not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
+/// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
+/// compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
+/// has just woken a less loaded worker, or the host has not taken all accepted connections; or in
+/// HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection.
+/// HERD_EREAPED. Otherwise negative: see `struct herd_worker`; then it is not held. Thread: the worker's
+/// own, not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
     quickly(worker, Worker::trylock_quickly).unwrap_or_else(|| trylock_in_full(worker))
@@ -52,9 +52,9 @@ extern "C" fn trylock_in_full(worker: *mut herd_worker) -> c_int {
 /// every turn, whatever `herd_trylock` said; a worker that waits again without it gives the right
 /// up then.
 ///
-/// Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it
-/// made no progress. Negative: as `herd_trylock`. Thread: the worker's own. nginx:
-/// ngx_shmtx_unlock. Since 0.1.
+/// Returns 1: it was held until now; 0: it was not, or was taken away from this worker because it made no
+/// progress. Negative: see `struct herd_worker`. Thread: the worker's own. nginx: ngx_shmtx_unlock. Since
+/// 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_unlock(worker: *mut herd_worker) -> c_int {
     quickly(worker, Worker::unlock_quickly).unwrap_or_else(|| unlock_in_full(worker))
@@ -67,8 +67,9 @@ extern "C" fn unlock_in_full(worker: *mut herd_worker) -> c_int {
 
 /// Arms the listeners without asking for the accept right, until the next `herd_trylock` decides.
 ///
-/// Returns 0. Negative: as `herd_trylock`; none is armed then that was not. Thread: the worker's
-/// own. nginx: ngx_enable_accept_events. Since 0.1.
+/// Returns 0. -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EREAPED. Otherwise negative: see `struct
+/// herd_worker`. None is armed then that was not. Thread: the worker's own. nginx:
+/// ngx_enable_accept_events. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_enable_accept(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| worker.enable_accept().map(|()| 0))
@@ -76,7 +77,7 @@ pub extern "C" fn herd_enable_accept(worker: *mut herd_worker) -> c_int {
 
 /// Disarms the listeners, until the next `herd_trylock` decides.
 ///
-/// Returns 0. Negative: as `herd_trylock`. Thread: the worker's own. nginx:
+/// Returns 0. Negative: see `struct herd_worker`. Thread: the worker's own. nginx:
 /// ngx_disable_accept_events. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_disable_accept(worker: *mut herd_worker) -> c_int {
@@ -110,9 +111,10 @@ pub extern "C" fn herd_process_events(
 /// that the queue has now and a bounded number of those that their handlers add; what is left stays
 /// for the next turn.
 ///
-/// Returns the number of connections accepted, or of connections handed over and events run.
-/// -EINVAL: NULL or no such queue. Otherwise negative: as `herd_run_once`. Thread: the worker's own,
-/// not from a callback. nginx: ngx_event_process_posted. Since 0.1.
+/// Returns the number of connections accepted, or of connections handed over and events run. -EINVAL:
+/// NULL or no such queue; with HERD_POSTED_ACCEPT HERD_EREAPED, and the errno values of a listener as
+/// `herd_run_once`. Otherwise negative: see `struct herd_worker`. Thread: the worker's own, not from a
+/// callback. nginx: ngx_event_process_posted. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_process_posted(worker: *mut herd_worker, queue: u32) -> c_int {
     with_loop(worker, |worker| match queue {
@@ -123,7 +125,7 @@ pub extern "C" fn herd_process_posted(worker: *mut herd_worker, queue: u32) -> c
 
 /// Runs the timers that have expired, after handing over accepted connections.
 ///
-/// Returns the number of both. Negative: as `herd_run_once`. Thread: the worker's own, not from a
+/// Returns the number of both. Negative: see `struct herd_worker`. Thread: the worker's own, not from a
 /// callback. nginx: ngx_event_expire_timers. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_process_timers(worker: *mut herd_worker) -> c_int {
@@ -134,8 +136,8 @@ pub extern "C" fn herd_process_timers(worker: *mut herd_worker) -> c_int {
 /// HERD_POSTED_NEXT (the next turn, which then does not wait) is worked off. An event is in one
 /// queue at a time: posted to the other, it moves.
 ///
-/// Returns 1: posted; 0: it was in that queue already. -EINVAL: NULL, not initialised, or no queue
-/// for events; -EBUSY: in use at another worker. Otherwise negative: as `herd_run_once`. Thread: the
+/// Returns 1: posted; 0: it was in that queue already. -EINVAL: NULL, not initialised, or no queue for
+/// events; -EBUSY: in use at another worker. Otherwise negative: see `struct herd_worker`. Thread: the
 /// worker's own; see `herd_post_remote` for others. nginx: ngx_post_event. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_post(worker: *mut herd_worker, event: *mut herd_event, queue: u32) -> c_int {
@@ -155,7 +157,7 @@ pub extern "C" fn herd_unpost(worker: *mut herd_worker, event: *mut herd_event) 
 
 /// How much a queue holds: events, or for HERD_POSTED_ACCEPT ready listeners.
 ///
-/// Returns the number. -EINVAL: NULL or no such queue. Otherwise negative: as `herd_run_once`.
+/// Returns the number. -EINVAL: NULL or no such queue. Otherwise negative: see `struct herd_worker`.
 /// Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_posted_count(worker: *mut herd_worker, queue: u32) -> c_int {
@@ -169,7 +171,7 @@ pub extern "C" fn herd_posted_count(worker: *mut herd_worker, queue: u32) -> c_i
 /// connection opened as worker_connections / 8 - free connections, not below 0, and counted down at
 /// each try; in effect where workers compete.
 ///
-/// Returns the number. Negative: as `herd_run_once`. Thread: the worker's own. nginx:
+/// Returns the number. Negative: see `struct herd_worker`. Thread: the worker's own. nginx:
 /// ngx_accept_disabled. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_accept_disabled(worker: *mut herd_worker) -> c_int {

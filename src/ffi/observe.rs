@@ -47,7 +47,8 @@ pub extern "C" fn herd_open(name: *const c_char, herd: *mut *mut herd) -> c_int 
 
 /// Whether a process of the herd lives: one that made it, or was forked by one.
 ///
-/// Returns 1 or 0; a herd of the calling process lives. -EINVAL: NULL. Any thread. Since 0.1.
+/// Returns 1 or 0; a herd of the calling process lives. -EINVAL: NULL; negated errno values of fcntl(2).
+/// Any thread. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_is_alive(herd: *const herd) -> c_int {
     with_source(herd, |source| Ok(source.is_alive()?.into()))

@@ -67,9 +67,9 @@ pub extern "C" fn herd_histogram_end_us(bucket: u32) -> u64 {
 
 /// Writes all figures as text for Prometheus (its text format, version 0.0.4) into `buffer` of
 /// `buffer_bytes`, NUL-terminated: to be served as `text/plain; version=0.0.4`. The metrics of a slot
-/// have its number as label `slot`; slots that never had a worker are left out. What each metric is
-/// says its HELP line. Not for every turn: it allocates memory for the text, about 100 bytes for each
-/// of some 50 lines a slot.
+/// have its number as label `slot`; slots that never had a worker are left out. Each metric's HELP line
+/// says what it is. Not for every turn: it allocates memory for the text, about 100 bytes for each of
+/// some 50 lines a slot.
 ///
 /// Returns the length of the text without the NUL. With NULL and 0 it returns a number of bytes in
 /// which the text fits for as long as the herd lives. -ENOSPC: it does not fit, and nothing was

@@ -22,8 +22,8 @@ pub extern "C" fn herd_timer_init(
 /// monotonic clock. A pending timer starts anew. Timers of the same time expire in the order of
 /// their starts.
 ///
-/// Returns 0. -EINVAL: NULL or not initialised; -EBUSY: pending at another worker; -ENOMEM: nothing
-/// was changed. Otherwise negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// Returns 0. -EINVAL: NULL or not initialised; -EBUSY: pending at another worker; -ENOMEM: nothing was
+/// changed. Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_timer_start(
     worker: *mut herd_worker,
@@ -35,8 +35,8 @@ pub extern "C" fn herd_timer_start(
 
 /// Stops a timer. It may be freed then.
 ///
-/// Returns 1: it was pending; 0: it was not. -EINVAL, -EBUSY: as `herd_timer_start`. Otherwise
-/// negative: as `herd_run_once`. Thread: the worker's own. Since 0.1.
+/// Returns 1: it was pending; 0: it was not. -EINVAL, -EBUSY: as `herd_timer_start`. Otherwise negative:
+/// see `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_timer_stop(worker: *mut herd_worker, timer: *mut herd_timer) -> c_int {
     with_worker(worker, |worker| Ok(usize::from(worker.reactor().stop_timer(timer)?)))

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_char};
 
 /// Major version: raised when programs have to be changed.
 pub const HERD_VERSION_MAJOR: u32 = 0;
-/// Minor version: raised when something was added.
+/// Minor version: raised when something was added; before 1.0 also when programs have to be changed.
 pub const HERD_VERSION_MINOR: u32 = 1;
 /// Patch version.
 pub const HERD_VERSION_PATCH: u32 = 0;

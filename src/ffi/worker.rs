@@ -62,16 +62,16 @@ pub extern "C" fn herd_worker_destroy(worker: *mut herd_worker) -> c_int {
     destroy_worker(worker)
 }
 
-/// The worker's slot, >= 0. Negative: as `herd_run_once`; HERD_EREAPED when the slot is another's
-/// by now. Thread: the worker's own. Since 0.1.
+/// The worker's slot, >= 0. HERD_EREAPED: the slot is another's by now. Otherwise negative: see `struct
+/// herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_slot(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| worker.check_slot().map(|()| usize::from(worker.slot_number())))
 }
 
-/// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or
-/// above and below HERD_WORKER_DRAINED. Negative: as `herd_run_once`; HERD_EREAPED after the slot
-/// was taken away, so that such a loop ends then. Thread: the worker's own. Since 0.1.
+/// How far the worker is: `HERD_WORKER_...`. A loop of the host's own goes on while it is 0 or above and
+/// below HERD_WORKER_DRAINED. HERD_EREAPED after the slot was taken away, so that such a loop ends then.
+/// Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_state(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
@@ -118,7 +118,7 @@ pub extern "C" fn herd_run(worker: *mut herd_worker) -> c_int {
 /// accepts no more; when it gives the accept right up is said at `herd_drain`. Any thread of this
 /// process, and signal handlers. Since 0.1.
 ///
-/// Returns 0. Negative: as `herd_worker_slot`.
+/// Returns 0. Negative: see `struct herd_worker`.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_stop(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
@@ -134,7 +134,7 @@ pub extern "C" fn herd_stop(worker: *mut herd_worker) -> c_int {
 /// while another is idle. `herd_run` returns when the last one was closed. Any thread of this
 /// process, and signal handlers. Since 0.1.
 ///
-/// Returns 0. Negative: as `herd_worker_slot`.
+/// Returns 0. Negative: see `struct herd_worker`.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_drain(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {

@@ -69,7 +69,7 @@ pub fn describe(code: i32) -> &'static CStr {
     match code {
         0.. => c"success",
         abi::HERD_EFORKED => c"used in a process forked after it was made",
-        abi::HERD_EPOISONED => c"worker is unusable after an internal error",
+        abi::HERD_EPOISONED => c"worker is unusable: the log says why",
         abi::HERD_EREENTERED => c"called from inside a callback of the same worker",
         abi::HERD_EDESTROYED => c"worker was destroyed",
         abi::HERD_EINTERNAL => c"internal error of libherd",

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * What a call does, and who may make it, says <herd.h> at the call of that name. Here holds besides:
+ * <herd.h> says at the call of that name what it does and who may make it. In addition:
  *
  * Namespace. `libherd`: C has taken the name `herd` for a struct, so it cannot be a namespace. For the same
  * reason `using namespace libherd` makes a plain `herd` ambiguous: write `libherd::herd`.
@@ -22,9 +22,9 @@
  * Owners. `herd`, `observer`, `worker` and `connection` move and are not copied; `event` and `timer`
  * stay where they are, being linked into the worker, and belong as members into the host's own object.
  * An owner whose end fails in its destructor or in an assignment tells nobody: `destroy` does. Empty or
- * moved-from ones answer every call with -EINVAL. Ends come in this order: events and timers, then
- * their connections, then the worker, then the herd. Members are destroyed in reverse, so: the
- * connection is declared before its event.
+ * moved-from ones answer every call with -EINVAL, but ending them does nothing. Ends come in this order:
+ * events and timers, then their connections, then the worker, then the herd. Members are destroyed in
+ * reverse, so: the connection is declared before its event.
  *
  * Allocations. None by an event, a timer or a connection: a handler is kept inside of its event and
  * has room for three pointers. `herd::listen` and its like make one, for the callback.

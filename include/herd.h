@@ -1055,11 +1055,11 @@ int herd_handoff_send(struct herd *herd,
 
 /**
  * Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN after
- * each `herd_run_once`, or in a hand-written turn instead of `herd_process_posted(w,
- * HERD_POSTED_ACCEPT)`. While connections are left that were accepted but not taken, the worker does not
- * accept more. The connection counts as open: call `herd_conn_closed` once when it is closed. If you
- * have added it to an epoll set, take it out (EPOLL_CTL_DEL) before you close it: see
- * `herd_attach_epoll`.
+ * each `herd_run_once`, or in a hand-written turn instead of
+ * `herd_process_posted(w, HERD_POSTED_ACCEPT)`. While connections are left that were accepted but not
+ * taken, the worker does not accept more. The connection counts as open: call `herd_conn_closed` once
+ * when it is closed. If you have added it to an epoll set, take it out (EPOLL_CTL_DEL) before you close
+ * it: see `herd_attach_epoll`.
  *
  * Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or accept_batch
  * were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF, -EINVAL, -ENOTSOCK,
@@ -1373,8 +1373,8 @@ int herd_check(struct herd_worker *worker);
  * Counts a connection that the host opened or accepted itself, such as one to an upstream server:
  * it uses one of worker_connections. Those that the library accepted are counted already.
  *
- * Returns the number of connections now open. HERD_EREAPED. Otherwise negative: see `struct
- * herd_worker`. Thread: the worker's own. Since 0.1.
+ * Returns the number of connections now open. Negative: HERD_EREAPED, or see `struct herd_worker`.
+ * Thread: the worker's own. Since 0.1.
  */
 int herd_conn_opened(struct herd_worker *worker);
 
@@ -1391,8 +1391,8 @@ int herd_conn_closed(struct herd_worker *worker);
  * Sets the host's own figure of this worker's load, such as requests in flight, in place of the
  * number of open connections, when workers are compared. -1: back to the number of connections.
  *
- * Returns 0. -EINVAL: NULL, or `load` below -1; HERD_EREAPED. Otherwise negative: see `struct
- * herd_worker`. Thread: the worker's own. Since 0.1.
+ * Returns 0. -EINVAL: NULL, or `load` below -1; HERD_EREAPED. Otherwise negative: see
+ * `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_set_load(struct herd_worker *worker, int64_t load);
 
@@ -1400,8 +1400,7 @@ int herd_set_load(struct herd_worker *worker, int64_t load);
  * Counts a request that the worker has served, for the figures (`herd_stats.requests`). What a
  * request is the host knows best; the library decides nothing by it.
  *
- * Returns 0. HERD_EREAPED. Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since
- * 0.1.
+ * Returns 0. Negative: HERD_EREAPED, or see `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_request_done(struct herd_worker *worker);
 
@@ -1450,9 +1449,9 @@ int herd_free_slots(struct herd *herd);
  * Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
  * compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
  * has just woken a less loaded worker, or the host has not taken all accepted connections; or in
- * HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection.
- * HERD_EREAPED. Otherwise negative: see `struct herd_worker`; then it is not held. Thread: the worker's
- * own, not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
+ * HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection. Negative:
+ * HERD_EREAPED, or see `struct herd_worker`; then it is not held. Thread: the worker's own, not from a
+ * callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
  */
 int herd_trylock(struct herd_worker *worker);
 
@@ -1472,8 +1471,8 @@ int herd_unlock(struct herd_worker *worker);
 /**
  * Arms the listeners without asking for the accept right, until the next `herd_trylock` decides.
  *
- * Returns 0. -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EREAPED. Otherwise negative: see `struct
- * herd_worker`. None is armed then that was not. Thread: the worker's own. nginx:
+ * Returns 0. -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EREAPED. Otherwise negative: see
+ * `struct herd_worker`. None is armed then that was not. Thread: the worker's own. nginx:
  * ngx_enable_accept_events. Since 0.1.
  */
 int herd_enable_accept(struct herd_worker *worker);
@@ -1756,8 +1755,8 @@ int herd_worker_create(struct herd *herd,
 int herd_worker_destroy(struct herd_worker *worker);
 
 /**
- * The worker's slot, >= 0. HERD_EREAPED: the slot is another's by now. Otherwise negative: see `struct
- * herd_worker`. Thread: the worker's own. Since 0.1.
+ * The worker's slot, >= 0. HERD_EREAPED: the slot is another's by now. Otherwise negative: see
+ * `struct herd_worker`. Thread: the worker's own. Since 0.1.
  */
 int herd_worker_slot(struct herd_worker *worker);
 

@@ -9,11 +9,11 @@ use std::mem::size_of;
 use std::os::fd::IntoRawFd;
 
 /// Takes the next connection of the listeners that have no accept callback. Call it until -EAGAIN after
-/// each `herd_run_once`, or in a hand-written turn instead of `herd_process_posted(w,
-/// HERD_POSTED_ACCEPT)`. While connections are left that were accepted but not taken, the worker does not
-/// accept more. The connection counts as open: call `herd_conn_closed` once when it is closed. If you
-/// have added it to an epoll set, take it out (EPOLL_CTL_DEL) before you close it: see
-/// `herd_attach_epoll`.
+/// each `herd_run_once`, or in a hand-written turn instead of
+/// `herd_process_posted(w, HERD_POSTED_ACCEPT)`. While connections are left that were accepted but not
+/// taken, the worker does not accept more. The connection counts as open: call `herd_conn_closed` once
+/// when it is closed. If you have added it to an epoll set, take it out (EPOLL_CTL_DEL) before you close
+/// it: see `herd_attach_epoll`.
 ///
 /// Returns 0 and fills `*accepted`, whose fd is the host's from then on. -EAGAIN: none, or accept_batch
 /// were taken in this turn; -EINVAL: NULL; HERD_EABI: `accepted->size`; -EBADF, -EINVAL, -ENOTSOCK,

@@ -8,8 +8,8 @@ use std::ffi::c_int;
 /// Counts a connection that the host opened or accepted itself, such as one to an upstream server:
 /// it uses one of worker_connections. Those that the library accepted are counted already.
 ///
-/// Returns the number of connections now open. HERD_EREAPED. Otherwise negative: see `struct
-/// herd_worker`. Thread: the worker's own. Since 0.1.
+/// Returns the number of connections now open. Negative: HERD_EREAPED, or see `struct herd_worker`.
+/// Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_conn_opened(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| {
@@ -36,8 +36,8 @@ pub extern "C" fn herd_conn_closed(worker: *mut herd_worker) -> c_int {
 /// Sets the host's own figure of this worker's load, such as requests in flight, in place of the
 /// number of open connections, when workers are compared. -1: back to the number of connections.
 ///
-/// Returns 0. -EINVAL: NULL, or `load` below -1; HERD_EREAPED. Otherwise negative: see `struct
-/// herd_worker`. Thread: the worker's own. Since 0.1.
+/// Returns 0. -EINVAL: NULL, or `load` below -1; HERD_EREAPED. Otherwise negative: see
+/// `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_set_load(worker: *mut herd_worker, load: i64) -> c_int {
     with_worker(worker, |worker| -> Result<usize> {
@@ -54,8 +54,7 @@ pub extern "C" fn herd_set_load(worker: *mut herd_worker, load: i64) -> c_int {
 /// Counts a request that the worker has served, for the figures (`herd_stats.requests`). What a
 /// request is the host knows best; the library decides nothing by it.
 ///
-/// Returns 0. HERD_EREAPED. Otherwise negative: see `struct herd_worker`. Thread: the worker's own. Since
-/// 0.1.
+/// Returns 0. Negative: HERD_EREAPED, or see `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_request_done(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| worker.request_done().map(|()| 0))

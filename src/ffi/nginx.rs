@@ -33,9 +33,9 @@ fn host_queue(queue: u32) -> Result<Queue> {
 /// Returns 1: held; 0: not: another worker holds it, or this one steps back: it is full (where workers
 /// compete: over 7/8 of its connections are in use), out of descriptors or of epoll watches, draining,
 /// has just woken a less loaded worker, or the host has not taken all accepted connections; or in
-/// HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection.
-/// HERD_EREAPED. Otherwise negative: see `struct herd_worker`; then it is not held. Thread: the worker's
-/// own, not from a callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
+/// HERD_MODE_HANDOFF it is not the worker of acceptor_slot, or no worker can take a connection. Negative:
+/// HERD_EREAPED, or see `struct herd_worker`; then it is not held. Thread: the worker's own, not from a
+/// callback. nginx: ngx_trylock_accept_mutex. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_trylock(worker: *mut herd_worker) -> c_int {
     quickly(worker, Worker::trylock_quickly).unwrap_or_else(|| trylock_in_full(worker))
@@ -67,8 +67,8 @@ extern "C" fn unlock_in_full(worker: *mut herd_worker) -> c_int {
 
 /// Arms the listeners without asking for the accept right, until the next `herd_trylock` decides.
 ///
-/// Returns 0. -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EREAPED. Otherwise negative: see `struct
-/// herd_worker`. None is armed then that was not. Thread: the worker's own. nginx:
+/// Returns 0. -ENOMEM, -ENOSPC: see epoll_ctl(2); HERD_EREAPED. Otherwise negative: see
+/// `struct herd_worker`. None is armed then that was not. Thread: the worker's own. nginx:
 /// ngx_enable_accept_events. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_enable_accept(worker: *mut herd_worker) -> c_int {

@@ -62,8 +62,8 @@ pub extern "C" fn herd_worker_destroy(worker: *mut herd_worker) -> c_int {
     destroy_worker(worker)
 }
 
-/// The worker's slot, >= 0. HERD_EREAPED: the slot is another's by now. Otherwise negative: see `struct
-/// herd_worker`. Thread: the worker's own. Since 0.1.
+/// The worker's slot, >= 0. HERD_EREAPED: the slot is another's by now. Otherwise negative: see
+/// `struct herd_worker`. Thread: the worker's own. Since 0.1.
 #[unsafe(no_mangle)]
 pub extern "C" fn herd_worker_slot(worker: *mut herd_worker) -> c_int {
     with_worker(worker, |worker| worker.check_slot().map(|()| usize::from(worker.slot_number())))

@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * <herd.h> says at the call of that name what it does and who may make it. In addition:
+ * <herd.h> says what each call does and who may make it. In addition:
  *
  * Namespace. `libherd`: C has taken the name `herd` for a struct, so it cannot be a namespace. For the same
  * reason `using namespace libherd` makes a plain `herd` ambiguous: write `libherd::herd`.

@@ -60,18 +60,24 @@ impl Guard {
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
-    /// Starts the timers anew if the tick is overdue: the first worker of a herd finds it so.
-    pub fn arm_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        if is_overdue(line.due_us.load(Relaxed), now_us, self.interval_us) {
-            self.arm(line, now_us, self.interval_us)?;
+    /// Whether both timers are silent: the first worker of a herd finds it so, and who comes after two that were
+    /// woken, one by each, and died or were stopped before they had taken the tick.
+    pub fn is_overdue(&self, line: &GuardLine, now_us: u64) -> bool {
+        is_overdue(line.due_us.load(Relaxed), now_us, self.interval_us)
+    }
+
+    pub fn start_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        if self.is_overdue(line, now_us) {
+            self.arm(line, now_us, self.handover_delay_us)?;
             self.push_backup_off()?;
         }
         Ok(())
     }
 
-    /// Whether the next tick comes later than `delay_us` from now.
+    /// Whether no tick is going to come within `delay_us` from now.
     pub fn is_later(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> bool {
-        line.due_us.load(Relaxed) > now_us + delay_us
+        let due_us = line.due_us.load(SeqCst);
+        due_us > now_us + delay_us || is_overdue(due_us, now_us, self.interval_us)
     }
 
     /// Has the next tick come `delay_us` from now, until somebody has the right. For `push_back`.
@@ -82,12 +88,12 @@ impl Guard {
     }
 
     /// Has the next tick come within handover_delay, if it does not anyway, whoever has the right.
-    pub fn pull_in_if_later(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+    pub fn demand_tick(&self, line: &GuardLine, now_us: u64) -> Result<()> {
         line.pulled_in_to_us.store(0, SeqCst);
-        if line.due_us.load(SeqCst) > now_us + self.handover_delay_us {
-            return self.arm(line, now_us, self.handover_delay_us);
+        if self.is_later(line, now_us, self.handover_delay_us) {
+            self.arm(line, now_us, self.handover_delay_us)?;
         }
-        self.arm_if_overdue(line, now_us)
+        Ok(())
     }
 
     /// Undoes a `pull_in`, of whomever, unless the guard was armed anew since. The tick comes when it would
@@ -143,8 +149,8 @@ mod tests {
         guard.push_back(&line, 1_000_001).unwrap();
         assert_eq!(line.due_us.load(Relaxed), 1_500_001);
         line.due_us.store(u64::MAX, Relaxed);
-        guard.arm_if_overdue(&line, 1_000_000).unwrap();
-        assert_eq!(line.due_us.load(Relaxed), 1_500_000);
+        guard.start_if_overdue(&line, 1_000_000).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 1_000_500);
     }
 
     #[test]
@@ -152,16 +158,24 @@ mod tests {
         let guard = Guard::new(500_000, 500).unwrap();
         let line = GuardLine::default();
         let due_us = || line.due_us.load(Relaxed);
-        guard.arm_if_overdue(&line, 1_000_000).unwrap();
+        guard.arm(&line, 1_000_000, 500_000).unwrap();
         guard.pull_in(&line, 1_100_000, 500).unwrap();
         assert_eq!(due_us(), 1_100_500);
         guard.push_back(&line, 1_100_100).unwrap();
         assert_eq!(due_us(), 1_500_000);
         // Whoever has the right, this one is relied on.
         guard.pull_in(&line, 1_200_000, 500).unwrap();
-        guard.pull_in_if_later(&line, 1_200_100).unwrap();
+        guard.demand_tick(&line, 1_200_100).unwrap();
         guard.push_back(&line, 1_200_200).unwrap();
         assert_eq!(due_us(), 1_200_500);
+        // A tick that was lost does not keep others from asking for one.
+        assert!(!guard.is_later(&line, 1_200_400, 500) && guard.is_later(&line, 1_500_000, 500));
+        guard.demand_tick(&line, 1_500_000).unwrap();
+        assert_eq!(due_us(), 1_500_500);
+        guard.start_if_overdue(&line, 1_600_000).unwrap();
+        assert_eq!(due_us(), 1_500_500);
+        guard.start_if_overdue(&line, 1_800_000).unwrap();
+        assert_eq!(due_us(), 1_800_500);
     }
 
     #[test]

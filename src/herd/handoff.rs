@@ -138,7 +138,7 @@ impl Herd {
             self.ask_to_look(slot);
         } else if self.is_coordinated() && state == State::Busy {
             // It runs handlers, or may be stopped: somebody who waits looks whether they are taken.
-            self.pull_guard_in();
+            self.demand_tick();
         }
         Ok(sent)
     }
@@ -217,7 +217,7 @@ impl Herd {
             ask(slots, &self.bells, number, now_us());
         }
         if self.is_coordinated() {
-            self.pull_guard_in();
+            self.demand_tick();
         }
     }
 

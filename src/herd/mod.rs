@@ -170,9 +170,10 @@ impl Herd {
         self.mode != Mode::Shared && self.settings.max_workers > 1
     }
 
-    /// Has the guard wake an idle worker within handover_delay. If that fails, the next regular tick does.
-    pub fn pull_guard_in(&self) {
-        if let Err(error) = self.guard.pull_in_if_later(&self.region.guard, now_us()) {
+    /// Has the guard wake an idle worker within handover_delay, whoever has the right by then. If that fails,
+    /// the next regular tick does.
+    pub fn demand_tick(&self) {
+        if let Err(error) = self.guard.demand_tick(&self.region.guard, now_us()) {
             let task = Task::PullGuardIn;
             self.log.recurring(Recurring::Failure(task), format_args!("{task}: {error}"));
         }

@@ -169,8 +169,12 @@ impl Herd {
             if let Some((number, _)) = Neighbours::of_nobody().least_idle(slots) {
                 ask(slots, &self.bells, number, now_us());
             }
+        }
+        if self.is_coordinated()
+            && (freed > 0 || self.guard.is_overdue(&self.region.guard, now_us()))
+        {
             // All may be busy, and the one that was rung may be stopped: the first that waits looks.
-            self.pull_guard_in();
+            self.demand_tick();
         }
         looked.map(|()| freed)
     }

@@ -15,7 +15,7 @@ pub enum Mode {
     Exclusive,
     /// The listeners are armed in the worker that holds the accept right, which passes connections on.
     Handoff,
-    /// The same, with a listening socket for each slot: its worker is the first in the queue.
+    /// As in Exclusive, with a listening socket for each slot: its worker is the first in its wait queue.
     Reuseport,
 }
 

@@ -60,6 +60,14 @@ impl Worker {
         }
     }
 
+    /// Before a wait: nobody else may be left who would start a guard that has fallen silent.
+    pub(super) fn see_to_guard(&self) {
+        let Herd { region, guard, .. } = &*self.herd;
+        if let Err(error) = guard.start_if_overdue(&region.guard, self.wait_began_us()) {
+            self.note_failure(Task::PullGuardIn, error);
+        }
+    }
+
     pub(super) fn leaves_idle_unaware(&self) -> bool {
         let slots = self.herd.region.slots();
         protocol::leaves_idle_unaware(&self.neighbours, slots, &self.lock)

@@ -20,7 +20,7 @@ impl Worker {
         }
         self.wake_least_idle();
         if self.gate.is_none() {
-            self.herd.pull_guard_in();
+            self.herd.demand_tick();
         } else if self.leaves_idle_unaware() {
             self.pull_guard_in();
         }

@@ -109,6 +109,9 @@ impl Worker {
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.has_kept() && self.acceptor.kept_count(Delivery::Push) > 0;
         let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
+        if timeout_ms != 0 && self.herd.is_coordinated() {
+            self.see_to_guard();
+        }
         let must_not_wait = timeout_ms != 0 && !self.announce_idle();
         if must_not_wait { 0 } else { timeout_ms }
     }

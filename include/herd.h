@@ -754,7 +754,8 @@ struct herd_stats {
      */
     uint64_t guard_useful;
     /**
-     * Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE, REUSEPORT).
+     * Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE, REUSEPORT; in HANDOFF
+     * that of `acceptor_slot`).
      */
     uint64_t blind_accepts;
     /**

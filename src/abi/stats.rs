@@ -50,7 +50,8 @@ pub struct herd_stats {
     pub guard_ticks: u64,
     /// Those after which it got the accept right or found a waiting connection.
     pub guard_useful: u64,
-    /// Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE, REUSEPORT).
+    /// Times a worker found a connection waiting that no wake-up had told it of (EXCLUSIVE, REUSEPORT; in HANDOFF
+    /// that of `acceptor_slot`).
     pub blind_accepts: u64,
     /// Times the accept right was taken from a holder that made no progress.
     pub thefts: u64,

@@ -1,5 +1,5 @@
-//! A worker's slot: what it tells the others about itself. Everything but the claim is written by
-//! the slot's owner only, with plain stores, so that counting costs no locked instruction.
+//! A worker's slot: what it tells the others about itself. What its owner counts it alone writes, with plain
+//! stores, so that counting costs no locked instruction. Fields that others write too say so.
 
 use super::COUNTS;
 use super::queue::QueueLine;

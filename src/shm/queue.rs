@@ -232,16 +232,21 @@ mod models {
         builder.preemption_bound = Some(3);
         builder.check(move || {
             let line = Arc::new(QueueLine::default());
-            let threads = others.map(|other| {
+            let run = |body: fn(&QueueLine)| {
                 let line = line.clone();
-                thread::spawn(move || other(&line))
-            });
-            if line.in_flight() > 0 {
-                assert!(line.waits_since_us() >= LATELY_US);
-            }
+                thread::spawn(move || body(&line))
+            };
+            let (looker, threads) = (run(look), others.map(run));
+            looker.join().unwrap();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             assert!(line.waits_since_us() >= LATELY_US);
         });
+    }
+
+    fn look(line: &QueueLine) {
+        if line.in_flight() > 0 {
+            assert!(line.waits_since_us() >= LATELY_US);
+        }
     }
 
     fn send(line: &QueueLine) {
@@ -259,6 +264,11 @@ mod models {
     #[test]
     fn who_sees_a_count_sees_since_when() {
         looker_and_others([send, send_a_moment_later]);
+    }
+
+    #[test]
+    fn who_sees_the_count_of_the_only_sender_sees_since_when() {
+        looker_and_others([send]);
     }
 
     #[test]

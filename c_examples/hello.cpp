@@ -163,7 +163,8 @@ int main(int argc, char **argv)
             pid = pid == 0 ? start_worker(*herd, signals) : pid;
         }
         if (!std::exchange(is_ready, true)) {
-            std::printf("hello: ready on %s, %d workers, pid %d\n", herd->listener_address(0)->c_str(), workers, getpid());
+            const std::string where = *herd->listener_address(0);
+            std::printf("hello: ready on %s, %d workers, pid %d\n", where.c_str(), workers, getpid());
             std::fflush(stdout);
         }
         const timespec second{1, 0}; /* then what could not be started is tried again */

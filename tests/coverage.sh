@@ -102,7 +102,10 @@ awk -v root="$root/" '
     /^SF:/ {
         file = substr($0, 4)
         end = 1000000
-        while ((getline line < file) > 0) { number[file]++; if (line ~ /^#\[cfg\((all\()?test/) { end = number[file]; break } }
+        while ((getline line < file) > 0) {
+            number[file]++
+            if (line ~ /^#\[cfg\((all\()?test/) { end = number[file]; break }
+        }
         close(file)
         file = substr(file, length(root) + 1)
         next

@@ -110,7 +110,8 @@ CHECK_HELPER void test_begin(unsigned seconds)
     signal(SIGALRM, check_on_alarm);
     atexit(test_kill_children);
     alarm(seconds * (unsigned)test_scale());
-    void *ports = mmap(NULL, 65536 * sizeof *check_connected, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t bytes = 65536 * sizeof *check_connected;
+    void *ports = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     check_connected = ports == MAP_FAILED ? NULL : (unsigned *)ports;
 }
 

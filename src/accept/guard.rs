@@ -8,6 +8,9 @@ use crate::shm::layout::GuardLine;
 use crate::sys::Result;
 use crate::sys::guard_timer::GuardTimer;
 
+/// When the tick is due in a herd that has had no worker yet.
+const NEVER_STARTED: u64 = 0;
+
 pub struct Guard {
     timer: GuardTimer,
     /// Due when no tick was taken for half an interval: a worker that dies or is stopped between
@@ -60,18 +63,22 @@ impl Guard {
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
-    /// Whether both timers are silent: the first worker of a herd finds it so, and who comes after two that were
-    /// woken, one by each, and died or were stopped before they had taken the tick.
+    /// Whether both timers are silent: two workers were woken, one by each, and died or were stopped before they
+    /// had taken the tick.
     pub fn is_overdue(&self, line: &GuardLine, now_us: u64) -> bool {
-        is_overdue(line.due_us.load(Relaxed), now_us, self.interval_us)
+        let due_us = line.due_us.load(Relaxed);
+        due_us != NEVER_STARTED && is_overdue(due_us, now_us, self.interval_us)
     }
 
+    /// Starts the timers for the first worker of a herd, or anew if the tick is overdue.
     pub fn start_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        if self.is_overdue(line, now_us) {
-            self.arm(line, now_us, self.handover_delay_us)?;
-            self.push_backup_off()?;
-        }
-        Ok(())
+        let first_us = match line.due_us.load(Relaxed) {
+            NEVER_STARTED => self.interval_us,
+            _ if self.is_overdue(line, now_us) => self.handover_delay_us,
+            _ => return Ok(()),
+        };
+        self.arm(line, now_us, first_us)?;
+        self.push_backup_off()
     }
 
     /// Whether no tick is going to come within `delay_us` from now.
@@ -151,6 +158,10 @@ mod tests {
         line.due_us.store(u64::MAX, Relaxed);
         guard.start_if_overdue(&line, 1_000_000).unwrap();
         assert_eq!(line.due_us.load(Relaxed), 1_000_500);
+        line.due_us.store(NEVER_STARTED, Relaxed);
+        assert!(!guard.is_overdue(&line, 1_000_000));
+        guard.start_if_overdue(&line, 1_000_000).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 1_500_000);
     }
 
     #[test]

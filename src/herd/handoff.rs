@@ -210,6 +210,10 @@ impl Herd {
         }
     }
 
+    pub fn is_any_on_its_way(&self) -> bool {
+        self.region.slots().iter().any(|slot| slot.queue.in_flight() > 0)
+    }
+
     /// An idle worker is to look; if it is stopped, or all are busy, the first that waits.
     pub fn ask_another(&self) {
         let slots = self.region.slots();

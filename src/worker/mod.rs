@@ -174,7 +174,7 @@ impl Worker {
             herd.guard.start_if_overdue(&herd.region.guard, now_us())?;
         }
         herd.tell_waiting();
-        if herd.passes_on() {
+        if herd.passes_on() && herd.is_any_on_its_way() {
             // Those before it may have left connections that nobody has taken.
             worker.look_again_at(0);
         }

@@ -35,6 +35,19 @@ static int is_packet_socket(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) == 0 && type == SOCK_SEQPACKET;
 }
 
+/* The packet socket of which `request` (ioctl(2)) says that it has bytes. */
+static int find_end(unsigned long request)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        int bytes = 0;
+        if (is_packet_socket(fd) && ioctl(fd, request, &bytes) == 0 && bytes > 0) {
+            return fd;
+        }
+    }
+    CHECK(!"none has");
+    return -1;
+}
+
 /* As somebody would who has the socket: `count` descriptors, of which the other end is returned. */
 static int send_foreign(const void *bytes, size_t length, int count)
 {
@@ -78,15 +91,11 @@ static void start(void)
 {
     pair_start(on_log);
     int client = pair_send();
-    for (receiver = 3; !is_packet_socket(receiver) || queued_bytes(receiver) == 0; receiver++) {
-        CHECK(receiver < 256);
-    }
+    receiver = find_end(FIONREAD);
+    sender = find_end(TIOCOUTQ);
     good_bytes = (size_t)queued_bytes(receiver);
     CHECK(good_bytes < message_max);
     CHECK_EQ(recv(receiver, good, sizeof good, MSG_PEEK | MSG_DONTWAIT), good_bytes);
-    /* The two ends of a pair get neighbouring numbers. */
-    sender = receiver - 1;
-    CHECK(is_packet_socket(sender));
     pair_turns_until_delivered(0);
     pair_expect_end(client);
 }

@@ -20,6 +20,7 @@ hpp_callbacks            has an operator new of its own, which valgrind replaces
 handoff_steps            its workers have 150 ms to take a connection
 case_handoff_in_flight   valgrind refuses a limit of descriptors below its own
 observe_log_seldom       the same
+handoff_no_room_to_help  the same
 region_private           valgrind puts all memory where an address could be a count as well
 fork_while_threads_call  what other threads of the parent had in hand is lost in its children
 '

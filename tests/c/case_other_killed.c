@@ -9,6 +9,7 @@ int main(void)
     config.mode = HERD_MODE_MUTEX;
     config.balance = HERD_BALANCE_PACK;
     config.accept_delay_ms = 30000; /* a holder that a busy machine does not run is not robbed */
+    config.handover_delay_us = 500000; /* nor woken by the guard while the one that was rung tries for the right */
     test_begin(50);
     serve_start(&config, workers);
     for (int left = workers; left > 1; left--) {

@@ -31,9 +31,10 @@ static void say_where(void)
     }
 }
 
-static int is_armed_for(int call)
+/* Whether it is what failed last in this process. */
+static int has_failed(int call)
 {
-    return SHARED_GET(script->call) == call && SHARED_GET(script->hits) > 0;
+    return shim->last_error != 0 && shim->last_call == call;
 }
 
 /* --- The server ------------------------------------------------------------------------------ */
@@ -59,12 +60,12 @@ static void on_ready(struct herd_worker *of, struct herd_event *event, uint32_t 
         return;
     }
     int code = herd_event_del(of, event);
-    if (code == HERD_EPOISONED && is_armed_for(FAULT_EPOLL_WAIT)) {
+    if (code == HERD_EPOISONED && has_failed(FAULT_EPOLL_WAIT)) {
         return; /* the new worker sees to it */
     }
     /* ENOENT is what the kernel says of a number that leads to another file by now. */
-    REQUIRE(code == 0 || (is_armed_for(FAULT_EPOLL_DEL) &&
-                          code == (script->error == ENOENT ? -EBADF : -script->error)));
+    REQUIRE(code == 0 || (has_failed(FAULT_EPOLL_DEL) &&
+                          code == (shim->last_error == ENOENT ? -EBADF : -shim->last_error)));
     close(connection->fd);
     connection->fd = -1;
     REQUIRE(herd_conn_closed(of) >= 0);
@@ -76,10 +77,10 @@ static void watch(struct connection *connection)
     CHECK_CODE(herd_event_init(&connection->event, on_ready, connection), 0);
     for (;;) {
         int code = herd_event_add(serve_worker, &connection->event, connection->fd, HERD_READ);
-        if (code == 0 || (code == HERD_EPOISONED && is_armed_for(FAULT_EPOLL_WAIT))) {
+        if (code == 0 || (code == HERD_EPOISONED && has_failed(FAULT_EPOLL_WAIT))) {
             return;
         }
-        REQUIRE(is_armed_for(FAULT_EPOLL_ADD) && code == -script->error);
+        REQUIRE(has_failed(FAULT_EPOLL_ADD) && code == -shim->last_error);
     }
 }
 
@@ -104,8 +105,8 @@ __attribute__((noreturn)) static void run(int slot)
     int code;
     while ((code = herd_run(serve_worker)) != 0) {
         /* The wait, or a listener, that the kernel says cannot be used. A new worker begins afresh. */
-        REQUIRE(is_armed_for(FAULT_EPOLL_WAIT) || is_armed_for(FAULT_ACCEPT4));
-        REQUIRE(code == -script->error);
+        REQUIRE(has_failed(FAULT_EPOLL_WAIT) || has_failed(FAULT_ACCEPT4));
+        REQUIRE(code == -shim->last_error);
         disarm();
         CHECK_CODE(herd_worker_destroy(serve_worker), 0);
         make_worker(slot);

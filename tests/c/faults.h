@@ -88,6 +88,8 @@ struct faults {
     const struct fault_call *calls;
     /* Blocks of memory that the library has in this process. */
     long blocks;
+    /* What failed last in this process, and with what: the script can be another by the time that it is seen. */
+    int last_call, last_error;
 };
 
 #endif

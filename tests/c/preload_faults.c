@@ -100,7 +100,7 @@ static const struct fault_call calls[FAULT_CALLS] = {
                                ENOSPC, EPERM, EPIPE}},
 };
 
-struct faults faults = {0, calls, 0};
+struct faults faults = {0, calls, 0, 0, 0};
 
 /* --- Whose call it is ------------------------------------------------------------------------ */
 
@@ -147,8 +147,10 @@ static int fails(enum fault_number call, const void *caller)
         __atomic_sub_fetch(&script->failing, 1, __ATOMIC_SEQ_CST) < 0) {
         return 0;
     }
+    faults.last_call = call;
+    faults.last_error = script->error;
     __atomic_add_fetch(&script->hits, 1, __ATOMIC_SEQ_CST);
-    errno = script->error;
+    errno = faults.last_error;
     return 1;
 }
 

@@ -254,7 +254,7 @@ TOOLS := curl:curl wrk:wrk ab:apache2-utils valgrind:valgrind pkg-config:pkg-con
 	tmux:tmux /usr/lib/python3/dist-packages/prometheus_client/parser.py:python3-prometheus-client \
 	cmake:cmake meson:meson ninja:ninja-build clang++:clang mandoc:mandoc
 test-tools:
-	@mkdir -p $(BUILD); updated=; is_there() { command -v $$1 >/dev/null || test -e $$1; }; \
+	@mkdir -p $(BUILD); updated=; is_there() { case $$1 in /*) test -e $$1 ;; *) command -v $$1 >/dev/null ;; esac; }; \
 	for tool in $(TOOLS); do \
 		command=$${tool%:*} package=$${tool#*:}; \
 		is_there $$command && continue; \

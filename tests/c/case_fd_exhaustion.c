@@ -4,15 +4,6 @@
 
 enum { delay_ms = 300, slack_ms = 2000 };
 
-/* From outside, so that the worker is not woken by it. */
-static void limit_fds(pid_t pid, rlim_t most)
-{
-    struct rlimit limit;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, NULL, &limit), 0);
-    limit.rlim_cur = most < limit.rlim_max ? most : limit.rlim_max;
-    CHECK_EQ(prlimit(pid, RLIMIT_NOFILE, &limit, NULL), 0);
-}
-
 /* A second in which nothing can be accepted: one failing accept at the start and one after each
  * delay, and hardly more turns than that. A busy machine lets this process sleep on: what counts is the
  * time since `began_ms`, which was before `before`. */
@@ -45,7 +36,7 @@ static struct passed_on two_workers(void)
 
     int64_t began_ms = now_ms();
     struct herd_stats before = serve_stats(a);
-    limit_fds(serve.pids[a], 3);
+    process_limit_fds(serve.pids[a], 3);
     int64_t connected_ms = now_ms();
     int first = serve_connect(&slot);
     passed_on.waited_ms = (int)(now_ms() - connected_ms);
@@ -61,7 +52,7 @@ static struct passed_on two_workers(void)
     int second = connect_to(serve.address);
     WAIT_UNTIL(serve_stats(a).backoffs > before.backoffs, delay_ms * 2 + slack_ms);
     check_no_spin(a, began_ms, &before);
-    limit_fds(serve.pids[a], 1024);
+    process_limit_fds(serve.pids[a], 1024);
     int64_t room_ms = now_ms();
     CHECK_EQ(serve_greeting(second, delay_ms + slack_ms), a);
     printf("accepted again after %d ms\n", (int)(now_ms() - room_ms));
@@ -81,11 +72,11 @@ static void one_worker(void)
     serve_start(&config, 1);
     int64_t began_ms = now_ms();
     struct herd_stats before = serve_stats(0);
-    limit_fds(serve.pids[0], 3);
+    process_limit_fds(serve.pids[0], 3);
     int client = connect_to(serve.address);
     check_no_spin(0, began_ms, &before);
     CHECK(serve_stats(0).backoffs - before.backoffs >= 2);
-    limit_fds(serve.pids[0], 1024);
+    process_limit_fds(serve.pids[0], 1024);
     CHECK_EQ(serve_greeting(client, delay_ms + slack_ms), 0);
     close(client);
     serve_end();

@@ -8,8 +8,11 @@ use crate::shm::layout::GuardLine;
 use crate::sys::Result;
 use crate::sys::guard_timer::GuardTimer;
 
-/// When the tick is due in a herd that has had no worker yet.
+/// When the backup is due in a herd that has had no worker yet.
 const NEVER_STARTED: u64 = 0;
+
+/// How often to look whether a tick can be relied on that others pull in all the time.
+const TRIES: u32 = 3;
 
 pub struct Guard {
     timer: GuardTimer,
@@ -18,12 +21,14 @@ pub struct Guard {
     /// else for that tick and counts on only after a read.
     backup: GuardTimer,
     interval_us: u64,
+    /// An interval at most, whatever the host has set: what is pulled in comes no later for that.
     handover_delay_us: u64,
 }
 
 impl Guard {
     pub fn new(interval_us: u64, handover_delay_us: u64) -> Result<Guard> {
         let (timer, backup) = (GuardTimer::new()?, GuardTimer::new()?);
+        let handover_delay_us = handover_delay_us.min(interval_us);
         Ok(Guard { timer, backup, interval_us, handover_delay_us })
     }
 
@@ -31,25 +36,40 @@ impl Guard {
         [self.timer.fd(), self.backup.fd()]
     }
 
-    /// Takes the tick that woke this worker, and lets the timer count on. False: another took it.
+    /// Takes the tick that woke this worker, or one that is overdue, and lets the timer count on. False:
+    /// another took it.
     pub fn take_tick(&self, line: &GuardLine, now_us: u64) -> Result<bool> {
         if self.timer.take_tick()? {
             line.due_us.store(now_us + self.interval_us, Relaxed);
             // If that fails it ticks early, and whoever it wakes finds nothing to do.
-            let _ = self.push_backup_off();
+            let _ = self.push_backup_off(line, now_us);
             return Ok(true);
         }
-        let was_lost = self.backup.take_tick()?;
+        let was_lost = self.backup.take_tick()? || self.is_overdue(line, now_us);
         if was_lost {
-            self.arm(line, now_us, self.interval_us)?;
-            self.push_backup_off()?;
+            let started = self.start(line, now_us);
+            // Also if that failed: the next try is made when it would be overdue again, and not at once.
+            line.backup_due_us.store(now_us + self.backup_us(), Relaxed);
+            started?;
         }
         Ok(was_lost)
     }
 
-    fn push_backup_off(&self) -> Result<()> {
-        let us = self.interval_us + self.interval_us / 2;
-        self.backup.arm(us, us)
+    /// The backup first: who is killed in between leaves one that ticks, or one that was never started.
+    fn start(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        let pushed_off = self.push_backup_off(line, now_us);
+        self.arm(line, now_us, self.interval_us).and(pushed_off)
+    }
+
+    fn push_backup_off(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        let us = self.backup_us();
+        self.backup.arm(us, us)?;
+        line.backup_due_us.store(now_us + us, Relaxed);
+        Ok(())
+    }
+
+    fn backup_us(&self) -> u64 {
+        self.interval_us + self.interval_us / 2
     }
 
     /// Whether it is time to look for dead workers. That asks the kernel about every slot, and ticks
@@ -63,32 +83,32 @@ impl Guard {
             && line.looked_for_dead_us.compare_exchange(last_us, now_us, Relaxed, Relaxed).is_ok()
     }
 
-    /// Whether both timers are silent: two workers were woken, one by each, and died or were stopped before they
-    /// had taken the tick.
+    /// Whether no tick was taken until after the backup's. Two workers were woken, one by each timer, and died
+    /// or were stopped before they had taken the tick, so that both timers are silent; or all have been in
+    /// handlers since the ticks came. Whoever is about to wait takes it (`take_tick`) instead: to arm a timer anew
+    /// removes a tick that is there, and were that all, a worker whose turns are long might never see one.
     pub fn is_overdue(&self, line: &GuardLine, now_us: u64) -> bool {
-        let due_us = line.due_us.load(Relaxed);
-        due_us != NEVER_STARTED && is_overdue(due_us, now_us, self.interval_us)
+        let due_us = line.backup_due_us.load(Relaxed);
+        // What is further away nobody has noted: once, and what a worker may have read the clock earlier.
+        due_us != NEVER_STARTED && !(now_us..=now_us + 2 * self.backup_us()).contains(&due_us)
     }
 
-    /// Starts the timers for the first worker of a herd, or anew if the tick is overdue.
-    pub fn start_if_overdue(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        let first_us = match line.due_us.load(Relaxed) {
-            NEVER_STARTED => self.interval_us,
-            _ if self.is_overdue(line, now_us) => self.handover_delay_us,
-            _ => return Ok(()),
-        };
-        self.arm(line, now_us, first_us)?;
-        self.push_backup_off()
+    /// For the first worker of a herd.
+    pub fn start_if_first(&self, line: &GuardLine, now_us: u64) -> Result<()> {
+        match line.backup_due_us.load(Relaxed) {
+            NEVER_STARTED => self.start(line, now_us),
+            _ => Ok(()),
+        }
     }
 
     /// Whether no tick is going to come within `delay_us` from now.
     pub fn is_later(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> bool {
-        let due_us = line.due_us.load(SeqCst);
-        due_us > now_us + delay_us || is_overdue(due_us, now_us, self.interval_us)
+        line.due_us.load(SeqCst) > now_us + delay_us || self.is_overdue(line, now_us)
     }
 
     /// Has the next tick come `delay_us` from now, until somebody has the right. For `push_back`.
     pub fn pull_in(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> Result<()> {
+        let delay_us = delay_us.min(self.interval_us);
         line.pulled_in_from_us.store(line.due_us.load(Relaxed), Relaxed);
         line.pulled_in_to_us.store(now_us + delay_us, Relaxed);
         self.arm(line, now_us, delay_us)
@@ -96,11 +116,17 @@ impl Guard {
 
     /// Has the next tick come within handover_delay, if it does not anyway, whoever has the right.
     pub fn demand_tick(&self, line: &GuardLine, now_us: u64) -> Result<()> {
-        line.pulled_in_to_us.store(0, SeqCst);
-        if self.is_later(line, now_us, self.handover_delay_us) {
-            self.arm(line, now_us, self.handover_delay_us)?;
+        for _ in 0..TRIES {
+            line.pulled_in_to_us.store(0, SeqCst);
+            if self.is_later(line, now_us, self.handover_delay_us) {
+                break;
+            }
+            // Otherwise the tick may be one that was pulled in just now, and that is pushed back again.
+            if line.pulled_in_to_us.load(SeqCst) == 0 {
+                return Ok(());
+            }
         }
-        Ok(())
+        self.arm(line, now_us, self.handover_delay_us)
     }
 
     /// Undoes a `pull_in`, of whomever, unless the guard was armed anew since. The tick comes when it would
@@ -132,13 +158,6 @@ impl Guard {
     }
 }
 
-/// A tick that nobody took for half an interval was lost: who is woken reads it first of all. One that is
-/// further away than two intervals nobody has armed: one, and what a worker may have read the clock earlier.
-fn is_overdue(due_us: u64, now_us: u64, interval_us: u64) -> bool {
-    let plausible = now_us.saturating_sub(interval_us / 2)..=now_us + 2 * interval_us;
-    !plausible.contains(&due_us)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,12 +175,44 @@ mod tests {
         guard.push_back(&line, 1_000_001).unwrap();
         assert_eq!(line.due_us.load(Relaxed), 1_500_001);
         line.due_us.store(u64::MAX, Relaxed);
-        guard.start_if_overdue(&line, 1_000_000).unwrap();
+        guard.demand_tick(&line, 1_000_000).unwrap();
         assert_eq!(line.due_us.load(Relaxed), 1_000_500);
-        line.due_us.store(NEVER_STARTED, Relaxed);
+        line.backup_due_us.store(u64::MAX, Relaxed);
+        assert!(guard.is_overdue(&line, 1_000_000));
+        assert!(guard.take_tick(&line, 1_000_000).unwrap());
         assert!(!guard.is_overdue(&line, 1_000_000));
-        guard.start_if_overdue(&line, 1_000_000).unwrap();
-        assert_eq!(line.due_us.load(Relaxed), 1_500_000);
+    }
+
+    #[test]
+    fn the_first_worker_starts_it_and_an_overdue_tick_is_taken_once() {
+        let guard = Guard::new(500_000, 500).unwrap();
+        let line = GuardLine::default();
+        let times_us = || (line.due_us.load(Relaxed), line.backup_due_us.load(Relaxed));
+        assert!(!guard.is_overdue(&line, 1_000_000));
+        assert!(!guard.take_tick(&line, 1_000_000).unwrap());
+        guard.start_if_first(&line, 1_000_000).unwrap();
+        assert_eq!(times_us(), (1_500_000, 1_750_000));
+        guard.start_if_first(&line, 1_100_000).unwrap();
+        assert!(!guard.take_tick(&line, 1_750_000).unwrap());
+        // Nor does a tick that is demanded now make it less overdue: it may find all in handlers again.
+        guard.demand_tick(&line, 1_750_001).unwrap();
+        assert_eq!(times_us(), (1_750_501, 1_750_000));
+        assert!(guard.take_tick(&line, 1_750_002).unwrap());
+        assert_eq!(times_us(), (2_250_002, 2_500_002));
+        assert!(!guard.take_tick(&line, 1_750_003).unwrap());
+    }
+
+    #[test]
+    fn a_handover_delay_above_the_interval_puts_no_tick_off() {
+        let guard = Guard::new(100_000, 1_000_000).unwrap();
+        let line = GuardLine::default();
+        guard.start_if_first(&line, 1_000_000).unwrap();
+        guard.demand_tick(&line, 1_000_001).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 1_100_000);
+        guard.demand_tick(&line, 2_000_000).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 2_100_000);
+        guard.pull_in(&line, 2_000_000, 1_000_000).unwrap();
+        assert_eq!(line.due_us.load(Relaxed), 2_100_000);
     }
 
     #[test]
@@ -169,7 +220,7 @@ mod tests {
         let guard = Guard::new(500_000, 500).unwrap();
         let line = GuardLine::default();
         let due_us = || line.due_us.load(Relaxed);
-        guard.arm(&line, 1_000_000, 500_000).unwrap();
+        guard.start_if_first(&line, 1_000_000).unwrap();
         guard.pull_in(&line, 1_100_000, 500).unwrap();
         assert_eq!(due_us(), 1_100_500);
         guard.push_back(&line, 1_100_100).unwrap();
@@ -179,23 +230,5 @@ mod tests {
         guard.demand_tick(&line, 1_200_100).unwrap();
         guard.push_back(&line, 1_200_200).unwrap();
         assert_eq!(due_us(), 1_200_500);
-        // A tick that was lost does not keep others from asking for one.
-        assert!(!guard.is_later(&line, 1_200_400, 500) && guard.is_later(&line, 1_500_000, 500));
-        guard.demand_tick(&line, 1_500_000).unwrap();
-        assert_eq!(due_us(), 1_500_500);
-        guard.start_if_overdue(&line, 1_600_000).unwrap();
-        assert_eq!(due_us(), 1_500_500);
-        guard.start_if_overdue(&line, 1_800_000).unwrap();
-        assert_eq!(due_us(), 1_800_500);
-    }
-
-    #[test]
-    fn a_tick_is_overdue_only_after_its_readers_had_their_time() {
-        assert!(is_overdue(0, 1_000_000, 500_000));
-        assert!(!is_overdue(1_000_000, 900_000, 500_000));
-        assert!(!is_overdue(1_000_000, 1_250_000, 500_000));
-        assert!(is_overdue(1_000_000, 1_250_001, 500_000));
-        assert!(!is_overdue(1_600_000, 1_000_000, 500_000));
-        assert!(is_overdue(u64::MAX, 1_000_000, 500_000));
     }
 }

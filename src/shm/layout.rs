@@ -16,6 +16,8 @@ use std::mem::size_of;
 pub struct GuardLine {
     /// When it ticks next.
     pub due_us: AtomicU64,
+    /// When its backup does; 0: neither was ever started.
+    pub backup_due_us: AtomicU64,
     /// When it would, and when it does instead, since a worker left the right to others.
     pub pulled_in_from_us: AtomicU64,
     pub pulled_in_to_us: AtomicU64,

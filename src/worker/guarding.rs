@@ -60,12 +60,11 @@ impl Worker {
         }
     }
 
-    /// Before a wait: nobody else may be left who would start a guard that has fallen silent.
-    pub(super) fn see_to_guard(&self) {
+    /// Whether the guard's tick is this worker's to take without having been woken by it: nobody else may
+    /// be left who would.
+    pub(super) fn is_tick_overdue(&self, now_us: u64) -> bool {
         let Herd { region, guard, .. } = &*self.herd;
-        if let Err(error) = guard.start_if_overdue(&region.guard, self.wait_began_us()) {
-            self.note_failure(Task::PullGuardIn, error);
-        }
+        self.herd.is_coordinated() && guard.is_overdue(&region.guard, now_us)
     }
 
     pub(super) fn leaves_idle_unaware(&self) -> bool {

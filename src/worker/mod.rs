@@ -171,7 +171,7 @@ impl Worker {
         let bell = herd.bells[usize::from(slot)].fd();
         worker.reactor.watch(bell, epoll::IN | epoll::EDGE, Source::Bell)?;
         if herd.is_coordinated() {
-            herd.guard.start_if_overdue(&herd.region.guard, now_us())?;
+            herd.guard.start_if_first(&herd.region.guard, now_us())?;
         }
         herd.tell_waiting();
         if herd.passes_on() && herd.is_any_on_its_way() {

@@ -109,10 +109,8 @@ impl Worker {
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.has_kept() && self.acceptor.kept_count(Delivery::Push) > 0;
         let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
-        if timeout_ms != 0 && self.herd.is_coordinated() {
-            self.see_to_guard();
-        }
-        let must_not_wait = timeout_ms != 0 && !self.announce_idle();
+        let must_not_wait = timeout_ms != 0
+            && (self.is_tick_overdue(self.wait_began_us()) || !self.announce_idle());
         if must_not_wait { 0 } else { timeout_ms }
     }
 
@@ -186,7 +184,7 @@ impl Worker {
             guard: guard_ticked,
         });
         if self.herd.is_coordinated() {
-            if guard_ticked {
+            if guard_ticked || self.is_tick_overdue(self.turn_began_us.get()) {
                 self.mind_guard();
             }
             self.look_at_queues();
@@ -256,7 +254,7 @@ impl Worker {
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
     }
 
-    /// The guard has woken this worker.
+    /// The guard has woken this worker, or its tick is overdue.
     fn mind_guard(&self) {
         let Herd { guard, region, .. } = &*self.herd;
         let now_us = self.turn_began_us.get();

@@ -28,7 +28,8 @@ struct Armable {
     number: u16,
     listener: Arc<Listener>,
     member: usize,
-    /// A member of a slot that never had a worker does not: epoll would report a hang-up.
+    /// A member of a slot that never had a worker does not: epoll would report a hang-up. Nor does one count
+    /// as listening that nobody was told of.
     listens: Cell<bool>,
     /// The owner's count of homecomings that this worker has made way for.
     homecomings: Cell<u64>,
@@ -66,7 +67,13 @@ pub struct Arming {
 }
 
 impl Arming {
-    pub fn new(set: ListenerSet, events: u32, max_workers: u32) -> Result<Arming> {
+    /// `is_told` says whether all know of the members of a slot, if they listen.
+    pub fn new(
+        set: ListenerSet,
+        events: u32,
+        max_workers: u32,
+        is_told: impl Fn(usize) -> bool,
+    ) -> Result<Arming> {
         let mut listeners = Vec::new();
         for (number, listener) in set.listeners {
             for (member, fd) in listener.members().iter().enumerate() {
@@ -75,7 +82,7 @@ impl Arming {
                     number,
                     listener: listener.clone(),
                     member,
-                    listens: Cell::new(listens(fd)?),
+                    listens: Cell::new(is_told(member) && listens(fd)?),
                     homecomings: Cell::new(0),
                     failed: Cell::new(false),
                     yielded: Cell::new(0),

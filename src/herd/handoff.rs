@@ -78,8 +78,8 @@ impl Herd {
     }
 
     /// Whether any worker can take a connection that `giver` accepts.
-    pub fn has_taker(&self, giver: Giver) -> bool {
-        self.candidates(Some(giver)).next().is_some()
+    pub fn has_taker(&self, giver: Option<Giver>) -> bool {
+        self.candidates(giver).next().is_some()
     }
 
     /// Chooses the worker for a connection, and counts it as on its way to that one unless it is the
@@ -263,10 +263,12 @@ impl Herd {
             let line = &slot.queue;
             let counted = line.in_flight();
             let queued = handoff::queued(queue)?;
+            // After that: who had taken what is counted, and has not said so, is still seen reading.
+            let is_read = line.reader() != 0;
             let now_us = now_us();
-            let is_settled = now_us.saturating_sub(line.reserved_us().min(now_us))
-                >= self.settings.handover_delay_us;
-            let right = if queued == 0 && is_settled { 0 } else { counted.max(queued) };
+            let is_empty = queued == 0 && !is_read;
+            let is_settled = line.is_settled(now_us, self.settings.handover_delay_us);
+            let right = if is_empty && is_settled { 0 } else { counted.max(queued) };
             line.correct(counted, right, now_us);
         }
         Ok(())

@@ -79,6 +79,12 @@ impl Herd {
         self.region.homecomings.fetch_add(1, SeqCst);
     }
 
+    /// Whether nobody has to be told that the member of a slot listens: somebody has been, or it does from the
+    /// start, as the first does, and all where a program steers.
+    pub fn is_told_of_member(&self, number: usize) -> bool {
+        number == 0 || self.steering.is_some() || self.region.slots()[number].homecomings() > 0
+    }
+
     /// Wakes all workers but that of `slot`.
     pub fn ring_others(&self, slot: u16) {
         let others = self

@@ -83,8 +83,14 @@ impl QueueLine {
         self.waits_since_us.load(SeqCst)
     }
 
-    pub fn reserved_us(&self) -> u64 {
-        self.reserved_us.load(SeqCst)
+    /// Whether who counted the last one has had `delay_us` to send it, or was killed.
+    pub fn is_settled(&self, now_us: u64, delay_us: u64) -> bool {
+        now_us >= self.settles_us(now_us, delay_us)
+    }
+
+    /// From when on. Whatever a worker has written there, nobody has counted at a time that is yet to come.
+    pub fn settles_us(&self, now_us: u64, delay_us: u64) -> u64 {
+        self.reserved_us.load(SeqCst).min(now_us) + delay_us
     }
 
     /// The owner is taking.
@@ -160,7 +166,7 @@ mod tests {
         assert!(line.reserve(2, 1) && line.reserve(2, 2) && !line.reserve(2, 3));
         line.note_taken();
         assert!(line.reserve(2, 4) && !line.reserve(2, 5));
-        assert_eq!((line.waits_since_us(), line.reserved_us()), (1, 4));
+        assert_eq!((line.waits_since_us(), line.reserved_us.load(SeqCst)), (1, 4));
         line.give_back(5);
         assert_eq!((line.in_flight(), line.sent()), (0, 1));
         assert!(line.reserve(2, 6));
@@ -185,7 +191,7 @@ mod tests {
         assert!(line.reserve(2, 9));
         line.note_taken();
         assert!(line.reserve(2, 8));
-        assert_eq!((line.waits_since_us(), line.reserved_us()), (9, 9));
+        assert_eq!((line.waits_since_us(), line.reserved_us.load(SeqCst)), (9, 9));
         line.note_progress(7);
         assert_eq!(line.waits_since_us(), 9);
         line.give_back(1);
@@ -193,12 +199,12 @@ mod tests {
         assert_eq!(line.waits_since_us(), 9);
         // One for which there is no room has not been counted.
         assert!(!line.reserve(1, 10));
-        assert_eq!(line.reserved_us(), 9);
+        assert_eq!(line.reserved_us.load(SeqCst), 9);
         line.waits_since_us.store(u64::MAX, SeqCst);
         line.reserved_us.store(u64::MAX, SeqCst);
         line.note_taken();
         assert!(line.reserve(1, 11));
-        assert_eq!((line.waits_since_us(), line.reserved_us()), (11, 11));
+        assert_eq!((line.waits_since_us(), line.reserved_us.load(SeqCst)), (11, 11));
     }
 
     #[test]

@@ -96,9 +96,10 @@ impl Passing {
 impl Worker {
     // --- giving ---
 
-    fn giver(&self) -> Giver {
+    /// None: its slot is another worker's by now, so it has none to take a connection itself.
+    fn giver(&self) -> Option<Giver> {
         let is_idle = self.reactor.posted_count(Queue::Events) == 0;
-        Giver { slot: self.slot, is_idle }
+        self.check_slot().is_ok().then_some(Giver { slot: self.slot, is_idle })
     }
 
     /// Accepts for others, and serves only while there are none.
@@ -150,16 +151,26 @@ impl Worker {
     /// tried again when somebody can. An error must not keep the host from what it already has: it is said
     /// in the log, and accepting is left to others for a while.
     pub(super) fn pass_on(&self) {
+        self.pass_on_as(self.giver());
+    }
+
+    /// For a worker that ends: to others only. What nobody can take now is closed with it.
+    pub(super) fn pass_on_at_end(&self) {
+        self.passing.forget_retry();
+        self.pass_on_as(None);
+    }
+
+    fn pass_on_as(&self, giver: Option<Giver>) {
         let passing = &self.passing;
         let waits = passing.retry_at_us.get().is_some_and(|at_us| now_us() < at_us);
         if passing.pending_count() == 0 || waits {
             return;
         }
         passing.retry_at_us.set(None);
-        let mut given = self.give_pending();
+        let mut given = self.give_pending(giver);
         if passing.pending_count() > 0 {
             self.herd.wait_for_taker(self.slot);
-            given = given.and(self.give_pending());
+            given = given.and(self.give_pending(giver));
         }
         if let Err(error) = given {
             self.back_off(Task::PassOn, error);
@@ -170,13 +181,13 @@ impl Worker {
         }
     }
 
-    fn give_pending(&self) -> Result<()> {
+    fn give_pending(&self, giver: Option<Giver>) -> Result<()> {
         let passing = &self.passing;
         loop {
             let Some(next) = passing.pending.borrow_mut().pop_front() else { break };
             let Connection { peer, peer_length, .. } = &next.connection;
-            match self.herd.choose(Some(self.giver()), peer, *peer_length) {
-                Some((slot, _)) if slot == self.slot => self.keep(next),
+            match self.herd.choose(giver, peer, *peer_length) {
+                Some((slot, _)) if giver.is_some_and(|giver| giver.slot == slot) => self.keep(next),
                 Some((slot, is_named)) => {
                     passing.chosen.borrow_mut().push(Chosen { slot, is_named, accepted: next });
                 }
@@ -190,14 +201,14 @@ impl Worker {
         loop {
             let first = passing.chosen.borrow().first().map(|first| first.slot);
             let Some(slot) = first else { return result };
-            result = result.and(self.send_chosen(slot));
+            result = result.and(self.send_chosen(slot, giver));
         }
     }
 
     /// Sends the chosen connections of one slot with one call. The kernel has its own references to
     /// them from then on, so they are closed here: the client sees the end of the connection when its
     /// worker closes it.
-    fn send_chosen(&self, slot: u16) -> Result<()> {
+    fn send_chosen(&self, slot: u16, giver: Option<Giver>) -> Result<()> {
         let mut chosen = self.passing.chosen.borrow_mut();
         let mut labels = [Label::EMPTY; SENT_AT_ONCE_MAX];
         let mut fds = [-1; SENT_AT_ONCE_MAX];
@@ -219,7 +230,8 @@ impl Worker {
         tried.by_ref().take(sent.unwrap_or(0)).for_each(drop);
         let mut pending = self.passing.pending.borrow_mut();
         for Chosen { accepted, .. } in tried {
-            if !self.only_accepts() && self.my_slot().open() < self.capacity() {
+            let takes = giver.is_some() && !self.only_accepts();
+            if takes && self.my_slot().open() < self.capacity() {
                 self.keep(accepted);
             } else {
                 pending.push_back(accepted);

@@ -61,10 +61,15 @@ impl Worker {
     /// A worker that was killed or stopped between having its members listen and saying so leaves them
     /// to whoever looks. The others are told in its place.
     pub(super) fn watch_untold(&self) -> Result<()> {
-        self.arming.watch_untold(&self.reactor, |slot| {
+        let mut found = 0;
+        let watched = self.arming.watch_untold(&self.reactor, |slot| {
             self.herd.note_homecoming(slot as u16);
+            found += 1;
+        });
+        if found > 0 {
             self.herd.ring_others(self.slot);
-        })
+        }
+        watched
     }
 
     pub(super) fn set_state(&self, state: State) {

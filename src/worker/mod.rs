@@ -123,7 +123,9 @@ impl Worker {
         let expected = settings.worker_connections.min(EXPECTED_AT_MOST) as usize;
         let made = Reactor::new(expected).and_then(|reactor| {
             listeners.listen_for(slot.into())?;
-            let arming = Arming::new(listeners, herd.mode.listener_events(), settings.max_workers)?;
+            let events = herd.mode.listener_events();
+            let is_told = |member| herd.is_told_of_member(member) || member == slot.into();
+            let arming = Arming::new(listeners, events, settings.max_workers, is_told)?;
             let acceptor = Acceptor::new(arming.count(), most_in_turn)?;
             Ok((reactor, arming, acceptor))
         });
@@ -168,6 +170,7 @@ impl Worker {
         };
         // Its member listens from now on, and its first turn may be far, or never come.
         worker.come_home();
+        worker.watch_untold()?;
         let bell = herd.bells[usize::from(slot)].fd();
         worker.reactor.watch(bell, epoll::IN | epoll::EDGE, Source::Bell)?;
         if herd.is_coordinated() {
@@ -298,6 +301,10 @@ impl Worker {
         if self.conduct.take(|own| &mut own.willing) {
             self.conduct.change(|own| own.competes = false);
             self.step_back(Stance::Refuse);
+            if self.herd.is_coordinated() {
+                // It may be what woke this worker. Only once it is taken another can be had.
+                let _ = self.herd.guard.take_tick(&self.herd.region.guard, now_us());
+            }
             self.herd.ask_another();
         }
     }
@@ -352,9 +359,7 @@ impl Drop for Worker {
         if self.check_slot_in_turn().is_ok() {
             self.step_back(Stance::Refuse);
         }
-        // The last try: what nobody can take now is closed below.
-        self.passing.forget_retry();
-        self.pass_on();
+        self.pass_on_at_end();
         self.reactor.detach();
         self.herd.free_slot(self.slot, self.claim);
         self.herd.ask_to_look(self.slot);

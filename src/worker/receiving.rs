@@ -195,7 +195,6 @@ impl Worker {
         let named_too = is_abandoned || waited_us >= settings.accept_delay_us;
         let wanted = Wanted { most, named_too, marks_stuck: !is_abandoned };
         let Took { end, connections: got } = self.take_from(number, wanted);
-        let reserved_us = line.reserved_us().min(now_us);
         if got > 0 && !is_abandoned {
             self.grow_wary();
             // It may be stopped in its wait: when it goes on, it finds that it is back.
@@ -209,12 +208,14 @@ impl Worker {
             );
         }
         match end {
-            Ok(End::Empty) if got == 0 && now_us - reserved_us >= delay_us => {
+            Ok(End::Empty) if got == 0 && line.is_settled(now_us, delay_us) => {
                 // Somebody died between counting and sending, or between taking and counting.
                 line.correct(in_flight, 0, now_us);
             }
-            Ok(End::Empty) if got == 0 => self.look_again_at(reserved_us + delay_us),
+            Ok(End::Empty) if got == 0 => self.look_again_at(line.settles_us(now_us, delay_us)),
             Ok(End::Empty) => {}
+            // Nobody is to be asked to help with nothing.
+            Ok(End::Enough) if line.in_flight() == 0 => {}
             Ok(End::Enough | End::Full) => self.look_again_at(now_us),
             Ok(End::Named) => self.look_again_at(since_us + settings.accept_delay_us),
             Ok(End::Foreign) => self.look_again_at(now_us + settings.accept_delay_us),

@@ -31,7 +31,12 @@ static uint64_t takes_what_was_left(int wait_ms)
     CHECK_EQ(pair.slot, 1);
     pair_expect_end(client);
     CHECK_EQ(total_stats(pair.herd).handoff_rerouted, 1);
+    /* That was all: it does not look again. */
+    int64_t began = now_ms();
+    CHECK(herd_run_once(pair.workers[1], 50) >= 0);
+    int64_t waited_ms = now_ms() - began;
     uint64_t ticks = total_stats(pair.herd).guard_ticks;
+    CHECK(waited_ms >= 49 || ticks > 0);
     CHECK_CODE(herd_worker_destroy(pair.workers[1]), 0);
     CHECK_CODE(herd_destroy(pair.herd), 0);
     return ticks;

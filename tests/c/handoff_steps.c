@@ -63,6 +63,10 @@ static void reader(enum transfer_point point, int signal_number, int then)
     pid_t pid = serve.pids[victim];
     if (signal_number == SIGSTOP) {
         WAIT_UNTIL(process_state(pid) == 'T', 10000);
+        /* What it is taking counts as on its way, also for who looks after the counts. */
+        uint64_t sent = serve_stats(victim).handoff_sent, ticks = serve_total().guard_ticks;
+        WAIT_UNTIL(serve_total().guard_ticks >= ticks + 3, 10000);
+        CHECK_EQ(serve_stats(victim).handoff_sent, sent);
         /* Nobody else may read its queue now, whatever else is in it. */
         connect_all(clients + 1, carried - 1);
         CHECK_EQ(serve_greeting(clients[0], 600), -1);

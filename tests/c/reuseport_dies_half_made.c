@@ -5,7 +5,7 @@
 
 #include <sys/syscall.h>
 
-enum { workers = 5, half_made = 1, burst = 60, bound_ms = 10000 };
+enum { workers = 5, half_made = 1, late = 4, burst = 60, bound_ms = 10000 };
 
 static int ends_by;
 
@@ -61,12 +61,12 @@ static void check_served(const int *clients, int not_by)
     serve_settle();
 }
 
-static void start(uint32_t accept_delay_ms)
+static void start(uint32_t accept_delay_ms, int but)
 {
     struct herd_config config = reuseport_config(0, accept_delay_ms);
     serve_prepare(&config, workers);
     for (int slot = 0; slot < workers; slot++) {
-        if (slot != half_made) {
+        if (slot != half_made && slot != but) {
             serve_fork(slot);
         }
     }
@@ -77,7 +77,7 @@ static void start(uint32_t accept_delay_ms)
 static void found_by_guard(int with_signal)
 {
     int clients[burst];
-    start(100);
+    start(100, -1);
     pid_t pid = make_half(with_signal);
     connect_all(clients);
     check_served(clients, half_made);
@@ -107,17 +107,11 @@ static void signal_all_but(int slot, int with_signal, pid_t *pids)
     }
 }
 
-/* No regular tick comes in this test's time: who is rung for the dead worker finds it, and tells all others, so
- * that each gets what comes to it while the rest are stopped. */
-static void found_by_who_is_rung(void)
+/* Each gets what comes to the half made one's member while the rest are stopped. */
+static void check_all_know(void)
 {
     int clients[burst];
     pid_t pids[workers];
-    start(60000);
-    pid_t pid = make_half(SIGKILL);
-    connect_all(clients);
-    serve_report(half_made, pid);
-    check_served(clients, half_made);
     memcpy(pids, serve.pids, sizeof pids);
     for (int slot = 0; slot < workers; slot++) {
         if (slot != half_made) {
@@ -128,6 +122,29 @@ static void found_by_who_is_rung(void)
             serve_settle();
         }
     }
+}
+
+/* No regular tick comes in this test's time: who is rung for the dead worker finds it, and tells all others. */
+static void found_by_who_is_rung(void)
+{
+    int clients[burst];
+    start(60000, -1);
+    pid_t pid = make_half(SIGKILL);
+    connect_all(clients);
+    serve_report(half_made, pid);
+    check_served(clients, half_made);
+    check_all_know();
+    serve_end();
+}
+
+/* A new worker, of another slot, tells all others, and nobody has to tell it. */
+static void found_by_a_new_one(void)
+{
+    start(60000, late);
+    make_half(SIGKILL);
+    serve_fork(late);
+    serve_settle();
+    check_all_know();
     serve_end();
 }
 
@@ -137,5 +154,6 @@ int main(void)
     found_by_guard(SIGKILL);
     found_by_guard(SIGSTOP);
     found_by_who_is_rung();
+    found_by_a_new_one();
     test_exit(0);
 }

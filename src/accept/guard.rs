@@ -85,8 +85,8 @@ impl Guard {
 
     /// Whether no tick was taken until after the backup's. Two workers were woken, one by each timer, and died
     /// or were stopped before they had taken the tick, so that both timers are silent; or all have been in
-    /// handlers since the ticks came. Whoever is about to wait takes it (`take_tick`) instead: to arm a timer anew
-    /// removes a tick that is there, and were that all, a worker whose turns are long might never see one.
+    /// handlers since the ticks came. Who watches the guard takes it before its next wait (`take_tick`): to arm a
+    /// timer anew removes a tick that is there, and were that all, a worker whose turns are long might never see one.
     pub fn is_overdue(&self, line: &GuardLine, now_us: u64) -> bool {
         let due_us = line.backup_due_us.load(Relaxed);
         // What is further away nobody has noted: once, and what a worker may have read the clock earlier.
@@ -101,9 +101,12 @@ impl Guard {
         }
     }
 
-    /// Whether no tick is going to come within `delay_us` from now.
+    /// Whether no tick is going to come within `delay_us` from now. One that came just now and was not taken
+    /// is not asked for again at once.
     pub fn is_later(&self, line: &GuardLine, now_us: u64, delay_us: u64) -> bool {
-        line.due_us.load(SeqCst) > now_us + delay_us || self.is_overdue(line, now_us)
+        let due_us = line.due_us.load(SeqCst);
+        due_us > now_us + delay_us
+            || self.is_overdue(line, now_us) && due_us + self.interval_us / 2 <= now_us
     }
 
     /// Has the next tick come `delay_us` from now, until somebody has the right. For `push_back`.

@@ -31,11 +31,13 @@ const SLOTS: usize = 3;
 const WORKERS: usize = 2;
 
 /// The words of the header that others act on.
-const OF_HERD: [usize; 7] = {
+const OF_HERD: [usize; 10] = {
     let (guard, handoff) = (offset_of!(Header, guard), offset_of!(Header, handoff));
-    let (changes, homecomings) =
-        (offset_of!(Header, listener_changes), offset_of!(Header, homecomings));
-    [offset_of!(Header, lock), guard, guard + 8, handoff, handoff + 8, changes, homecomings]
+    let (lock, changes) = (offset_of!(Header, lock), offset_of!(Header, listener_changes));
+    let homecomings = offset_of!(Header, homecomings);
+    let [due, backup_due, from, to, looked] =
+        [guard, guard + 8, guard + 16, guard + 24, guard + 32];
+    [lock, due, backup_due, from, to, looked, handoff, handoff + 8, changes, homecomings]
 };
 
 /// The words of a slot that others act on: its own, the first of its counters, its queue.

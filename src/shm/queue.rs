@@ -79,8 +79,8 @@ impl QueueLine {
         }
     }
 
-    pub fn waits_since_us(&self) -> u64 {
-        self.waits_since_us.load(SeqCst)
+    pub fn waits_since_us(&self, now_us: u64) -> u64 {
+        passed_us(&self.waits_since_us, now_us)
     }
 
     /// Whether who counted the last one has had `delay_us` to send it, or was killed.
@@ -88,9 +88,9 @@ impl QueueLine {
         now_us >= self.settles_us(now_us, delay_us)
     }
 
-    /// From when on. Whatever a worker has written there, nobody has counted at a time that is yet to come.
+    /// From when on.
     pub fn settles_us(&self, now_us: u64, delay_us: u64) -> u64 {
-        self.reserved_us.load(SeqCst).min(now_us) + delay_us
+        passed_us(&self.reserved_us, now_us) + delay_us
     }
 
     /// The owner is taking.
@@ -144,6 +144,13 @@ fn move_on(time_us: &AtomicU64, now_us: u64) {
     let _ = time_us.fetch_update(SeqCst, SeqCst, |us| is_wrong(us).then_some(now_us));
 }
 
+/// At most `now_us`. Whatever a worker has written there, nobody has noted a time that is yet to come: it counts as
+/// long ago, or it would hold everything up.
+fn passed_us(time_us: &AtomicU64, now_us: u64) -> u64 {
+    let us = time_us.load(SeqCst);
+    if us > now_us && us > clock::now_us() { 0 } else { us.min(now_us) }
+}
+
 /// The exclusive use of a queue's reading end, until it is dropped.
 pub struct Reading<'a> {
     line: &'a QueueLine,
@@ -166,11 +173,11 @@ mod tests {
         assert!(line.reserve(2, 1) && line.reserve(2, 2) && !line.reserve(2, 3));
         line.note_taken();
         assert!(line.reserve(2, 4) && !line.reserve(2, 5));
-        assert_eq!((line.waits_since_us(), line.reserved_us.load(SeqCst)), (1, 4));
+        assert_eq!((line.waits_since_us.load(SeqCst), line.reserved_us.load(SeqCst)), (1, 4));
         line.give_back(5);
         assert_eq!((line.in_flight(), line.sent()), (0, 1));
         assert!(line.reserve(2, 6));
-        assert_eq!(line.waits_since_us(), 6);
+        assert_eq!(line.waits_since_us.load(SeqCst), 6);
         line.correct(2, 0, 7);
         assert_eq!((line.in_flight(), line.sent()), (1, 2));
         line.correct(1, 0, 7);
@@ -178,11 +185,11 @@ mod tests {
         // Its sender was only slow.
         line.note_taken();
         assert_eq!((line.in_flight(), line.sent()), (0, 2));
-        assert_eq!(line.waits_since_us(), 6);
+        assert_eq!(line.waits_since_us.load(SeqCst), 6);
         line.correct(0, 3, 8);
-        assert_eq!((line.in_flight(), line.sent(), line.waits_since_us()), (3, 5, 8));
+        assert_eq!((line.in_flight(), line.sent(), line.waits_since_us.load(SeqCst)), (3, 5, 8));
         line.correct(3, 4, 9);
-        assert_eq!((line.in_flight(), line.sent(), line.waits_since_us()), (4, 6, 8));
+        assert_eq!((line.in_flight(), line.sent(), line.waits_since_us.load(SeqCst)), (4, 6, 8));
     }
 
     #[test]
@@ -191,20 +198,21 @@ mod tests {
         assert!(line.reserve(2, 9));
         line.note_taken();
         assert!(line.reserve(2, 8));
-        assert_eq!((line.waits_since_us(), line.reserved_us.load(SeqCst)), (9, 9));
+        assert_eq!((line.waits_since_us.load(SeqCst), line.reserved_us.load(SeqCst)), (9, 9));
         line.note_progress(7);
-        assert_eq!(line.waits_since_us(), 9);
+        assert_eq!(line.waits_since_us.load(SeqCst), 9);
         line.give_back(1);
         line.correct(0, 1, 6);
-        assert_eq!(line.waits_since_us(), 9);
+        assert_eq!(line.waits_since_us.load(SeqCst), 9);
         // One for which there is no room has not been counted.
         assert!(!line.reserve(1, 10));
         assert_eq!(line.reserved_us.load(SeqCst), 9);
         line.waits_since_us.store(u64::MAX, SeqCst);
         line.reserved_us.store(u64::MAX, SeqCst);
+        assert_eq!((line.waits_since_us(11), line.settles_us(11, 5)), (0, 5));
         line.note_taken();
         assert!(line.reserve(1, 11));
-        assert_eq!((line.waits_since_us(), line.reserved_us.load(SeqCst)), (11, 11));
+        assert_eq!((line.waits_since_us.load(SeqCst), line.reserved_us.load(SeqCst)), (11, 11));
     }
 
     #[test]
@@ -245,13 +253,13 @@ mod models {
             let (looker, threads) = (run(look), others.map(run));
             looker.join().unwrap();
             threads.into_iter().for_each(|thread| thread.join().unwrap());
-            assert!(line.waits_since_us() >= LATELY_US);
+            assert!(line.waits_since_us.load(SeqCst) >= LATELY_US);
         });
     }
 
     fn look(line: &QueueLine) {
         if line.in_flight() > 0 {
-            assert!(line.waits_since_us() >= LATELY_US);
+            assert!(line.waits_since_us.load(SeqCst) >= LATELY_US);
         }
     }
 

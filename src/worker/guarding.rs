@@ -60,11 +60,41 @@ impl Worker {
         }
     }
 
-    /// Whether the guard's tick is this worker's to take without having been woken by it: nobody else may
-    /// be left who would.
-    pub(super) fn is_tick_overdue(&self, now_us: u64) -> bool {
+    /// Nobody else may be left who would take a tick that is overdue. True: this worker has. One that leaves the
+    /// guard's ticks to others has one come for them.
+    pub(super) fn see_to_guard(&self, now_us: u64) -> bool {
         let Herd { region, guard, .. } = &*self.herd;
-        self.herd.is_coordinated() && guard.is_overdue(&region.guard, now_us)
+        if !self.herd.is_coordinated() || !guard.is_overdue(&region.guard, now_us) {
+            return false;
+        }
+        let watches = self.conduct.get().watches_guard;
+        if watches {
+            self.mind_guard(now_us);
+        } else {
+            self.herd.demand_tick();
+        }
+        watches
+    }
+
+    /// The guard has woken this worker, or its tick is overdue.
+    pub(super) fn mind_guard(&self, now_us: u64) {
+        let Herd { guard, region, .. } = &*self.herd;
+        match guard.take_tick(&region.guard, now_us) {
+            Ok(false) => return,
+            Ok(true) => {}
+            // The tick is still there, and would end every wait at once.
+            Err(error) => return self.rest_a_while(Task::TakeTick, error),
+        }
+        count(&self.counters().guard_ticks, 1);
+        self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
+        if guard.should_look_for_dead(&region.guard, now_us) {
+            self.herd.free_readers_of_nobody();
+            let looked = self.herd.free_dead_slots().and(self.herd.correct_counts());
+            looked.unwrap_or_else(|error| self.note_failure(Task::LookForDead, error));
+            if let Some(steering) = &self.herd.steering {
+                steering.forget_lost(now_us);
+            }
+        }
     }
 
     pub(super) fn leaves_idle_unaware(&self) -> bool {

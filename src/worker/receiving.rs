@@ -176,8 +176,7 @@ impl Worker {
             return 0;
         }
         let delay_us = settings.handover_delay_us;
-        // Whatever a worker has written there, it is not a time that is yet to come.
-        let since_us = line.waits_since_us().min(now_us);
+        let since_us = line.waits_since_us(now_us);
         let waited_us = now_us.saturating_sub(since_us);
         let is_abandoned = slot.claim().pid().is_none() || slot.state() == State::Resting;
         if !is_abandoned && !line.is_stuck() && waited_us < delay_us {

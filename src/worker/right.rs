@@ -94,8 +94,13 @@ impl Worker {
         }
         if stance == Stance::Refuse {
             // Rung a moment before it said that it rests: the next one is to accept.
-            if self.conduct.take(|own| &mut own.asked).is_some() {
+            let asked = self.conduct.take(|own| &mut own.asked);
+            if asked.is_some() {
                 self.leave_to_others();
+            }
+            if asked == Some(Asked::ByGuard) {
+                // Also if the right is held: by one that makes no progress, it may be.
+                self.herd.demand_tick();
             }
             return Ok(false);
         }

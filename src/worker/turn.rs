@@ -11,7 +11,6 @@ use crate::accept::balance::Stance;
 use crate::accept::handoff::Origin;
 use crate::accept::listener::{self, Delivery};
 use crate::accept::protocol::{self, BeforeWait};
-use crate::herd::Herd;
 use crate::log::{Recurring, Task};
 use crate::reactor::{Queue, Source};
 use crate::shm::slot::{State, count};
@@ -109,8 +108,8 @@ impl Worker {
         let has_work = self.reactor.begin_turn(&self.remote().posted)
             || self.acceptor.has_kept() && self.acceptor.kept_count(Delivery::Push) > 0;
         let timeout_ms = if has_work { 0 } else { self.shortened(timeout_ms) };
-        let must_not_wait = timeout_ms != 0
-            && (self.is_tick_overdue(self.wait_began_us()) || !self.announce_idle());
+        let must_not_wait =
+            timeout_ms != 0 && (self.see_to_guard(self.wait_began_us()) || !self.announce_idle());
         if must_not_wait { 0 } else { timeout_ms }
     }
 
@@ -184,8 +183,11 @@ impl Worker {
             guard: guard_ticked,
         });
         if self.herd.is_coordinated() {
-            if guard_ticked || self.is_tick_overdue(self.turn_began_us.get()) {
-                self.mind_guard();
+            let now_us = self.turn_began_us.get();
+            if guard_ticked {
+                self.mind_guard(now_us);
+            } else {
+                self.see_to_guard(now_us);
             }
             self.look_at_queues();
         }
@@ -252,28 +254,6 @@ impl Worker {
     pub(super) fn has_events_to_run(&self) -> bool {
         self.reactor.posted_count(Queue::Events) > 0
             || self.reactor.next_deadline_us().is_some_and(|us| us <= self.turn_began_us.get())
-    }
-
-    /// The guard has woken this worker, or its tick is overdue.
-    fn mind_guard(&self) {
-        let Herd { guard, region, .. } = &*self.herd;
-        let now_us = self.turn_began_us.get();
-        match guard.take_tick(&region.guard, now_us) {
-            Ok(false) => return,
-            Ok(true) => {}
-            // The tick is still there, and would end every wait at once.
-            Err(error) => return self.rest_a_while(Task::TakeTick, error),
-        }
-        count(&self.counters().guard_ticks, 1);
-        self.conduct.change(|own| own.asked = Some(Asked::ByGuard));
-        if guard.should_look_for_dead(&region.guard, now_us) {
-            self.herd.free_readers_of_nobody();
-            let looked = self.herd.free_dead_slots().and(self.herd.correct_counts());
-            looked.unwrap_or_else(|error| self.note_failure(Task::LookForDead, error));
-            if let Some(steering) = &self.herd.steering {
-                steering.forget_lost(now_us);
-            }
-        }
     }
 
     // --- accepting ---

@@ -7,6 +7,8 @@
 
 #include "inject.h"
 
+#include <limits.h>
+
 enum {
     delay_ms = 10,
     workers = 3,
@@ -232,13 +234,8 @@ static void check_nobody_spins(void)
     }
 }
 
-static void round_with(int call, int error, int before, int failing)
+static void end_round(int call)
 {
-    arm(call, error, before, failing);
-    clients();
-    if (failing > 1 || rounds % 8 == 0) {
-        check_nobody_spins();
-    }
     int64_t deadline = now_ms() + 10000;
     while (!all_are_well()) {
         REQUIRE(now_ms() < deadline);
@@ -247,6 +244,26 @@ static void round_with(int call, int error, int before, int failing)
     hits_of[call] += script->hits;
     disarm();
     rounds++;
+}
+
+static void round_with(int call, int error, int before, int failing)
+{
+    arm(call, error, before, failing);
+    clients();
+    if (failing > 1 || rounds % 8 == 0) {
+        check_nobody_spins();
+    }
+    end_round(call);
+}
+
+/* It fails until this is over, and nobody comes meanwhile. */
+static void round_that_lasts(int call, int error)
+{
+    arm(call, error, 0, INT_MAX);
+    check_nobody_spins();
+    script->failing = 0;
+    clients();
+    end_round(call);
 }
 
 static void all_faults(int is_slow)
@@ -273,6 +290,10 @@ static void all_faults(int is_slow)
             }
             if (can_last(error) && (is_slow || (i + call + (int)mode) % mode_count == 0)) {
                 round_with(call, error, 0, is_slow ? 100 : 20);
+            }
+            /* A call that a signal interrupts is made again, and so is one that finds nothing where something is. */
+            if (error == EIO || (can_last(error) && error != EINTR && error != EAGAIN)) {
+                round_that_lasts(call, error);
             }
         }
     }

@@ -74,7 +74,7 @@ impl Engine {
             if queue.in_flight() == 0 {
                 continue;
             }
-            let due_us = queue.waits_since_us() + delay_us;
+            let due_us = queue.waits_since_us(now_us) + delay_us;
             let is_abandoned = self.slots[number].state() == State::Resting;
             let is_late = is_abandoned || queue.is_stuck() || due_us <= now_us;
             if !is_late || most == 0 {

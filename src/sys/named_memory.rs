@@ -251,6 +251,7 @@ mod tests {
 
     #[test]
     fn what_is_no_file_of_the_user_is_refused() {
+        let _alone = NO_OTHER_FORK.lock();
         let place = place("link");
         std::os::unix::fs::symlink("/etc/passwd", &place.path).unwrap();
         let looked = Look::open(&place).err();

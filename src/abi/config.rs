@@ -22,13 +22,13 @@ pub const HERD_MODE_REUSEPORT: u32 = 3;
 /// The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
 /// connection to the worker that is to serve it, itself included: the least loaded one, each in turn, or
 /// the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
-/// goes to another worker, one system call for all that go to the same one, and two more descriptors for
-/// each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or has no
-/// descriptor free, others take them at once; when it is stopped or hangs, within accept_delay_ms +
-/// handover_delay_us, and it is sent none until it goes on. If there is no other worker, as when the last
-/// one drains, they wait for one: the next that is made gets them; with the herd they are closed. A
-/// worker that is killed takes with it the connections that it had taken, or had accepted and not sent
-/// yet.
+/// goes to another worker, one system call for up to 16 that go to the same one, and two more
+/// descriptors for each slot. At most 32 connections are on their way to a worker. When it dies, leaves,
+/// drains or has no descriptor free, others take them at once; when it is stopped or hangs, within
+/// accept_delay_ms + handover_delay_us, and it is sent none until it goes on. If there is no other
+/// worker, as when the last one drains, they wait for one: the next that is made gets them; with the
+/// herd they are closed. A worker that is killed takes with it the connections that it had taken, or had
+/// accepted and not sent yet.
 pub const HERD_MODE_HANDOFF: u32 = 4;
 /// Every worker always watches the listeners, so every idle worker wakes for every connection:
 /// the thundering herd, kept as the control to compare with.
@@ -98,9 +98,10 @@ pub struct herd_config {
     /// tries, in EXCLUSIVE with PACK it goes to the end of the wait queue. 1 to 2^30. Default: 1024.
     pub worker_connections: u32,
     /// Safety net: the longest time in milliseconds that a connection can wait while a worker is idle,
-    /// whatever happened to the others (nginx: `accept_mutex_delay`; in MUTEX and HANDOFF
-    /// handover_delay_us more), and how long a worker without free file descriptors leaves accepting to
-    /// others. 1 to 60000. Default: 500.
+    /// whatever happened to the one that should accept (nginx: `accept_mutex_delay`; in MUTEX and HANDOFF
+    /// handover_delay_us more; half as long again when the one that is woken for it is lost as well), and
+    /// how long a worker without free file descriptors leaves accepting to others. 1 to 60000.
+    /// Default: 500.
     pub accept_delay_ms: u32,
     /// How soon in microseconds an idle worker is woken while the accept right is free and those who
     /// know of it are busy, and how long a holder of the right must have made no progress, with a
@@ -132,7 +133,7 @@ pub struct herd_config {
     /// that worker in its own process and run it. It serves only what no other worker takes (there is
     /// none, all are stopped or hang, or none has a descriptor free), and what is sent to it by name. Only
     /// `herd_worker_create` with its number takes this slot. Nobody else accepts: while that worker is
-    /// stopped, hangs or is dead, new clients wait in the backlog, until it goes on or a new one has its
+    /// busy, stopped or dead, new clients wait in the backlog, until it goes on or a new one has its
     /// slot. Default, as is HERD_ANY_SLOT: whichever worker has the accept right.
     pub acceptor_slot: c_int,
     /// 0. So that a member which comes here later does not get an older program's padding for a value.

@@ -20,7 +20,7 @@ pub const HERD_EABI: i32 = -5006;
 /// `herd_reap`.
 pub const HERD_ENOSLOT: i32 = -5007;
 /// This worker was found dead and its slot was taken from it, but it lives: its process has closed a
-/// descriptor of the herd's memory, which ends the lock by which the others know that it lives
+/// descriptor of the library's, which ends the lock by which the others know that it lives
 /// (fcntl(2)). Destroy it and make a new one.
 pub const HERD_EREAPED: i32 = -5008;
 /// `herd_worker_fd` in HERD_MODE_EXCLUSIVE or HERD_MODE_REUSEPORT: behind a descriptor that another

@@ -46,7 +46,7 @@ pub struct herd_stats {
     pub handovers: u64,
     /// Times a worker moved to the end of the kernel's wait queue of a listener (EXCLUSIVE, REUSEPORT).
     pub reorders: u64,
-    /// Ticks of the guard that a worker was woken for.
+    /// Ticks of the guard that a worker took: it was woken for one, or found it overdue.
     pub guard_ticks: u64,
     /// Those after which it got the accept right or found a waiting connection.
     pub guard_useful: u64,

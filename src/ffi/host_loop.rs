@@ -66,7 +66,8 @@ pub extern "C" fn herd_worker_fd(worker: *mut herd_worker) -> c_int {
 /// Returns for how many milliseconds the host may wait at most, 2147483647 (INT_MAX) if there is no
 /// limit: never more than `timeout_ms`, and less when a timer or a posted event is due before. After an
 /// error the host may wait all the same, without accepting. Called again without `herd_check` in between,
-/// the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
+/// the worker leaves accepting to others for a turn in MUTEX and HANDOFF; in other modes its listeners stay
+/// armed, and what it was woken for waits for the guard. -EINVAL: NULL, or `timeout_ms` below -1;
 /// HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called; HERD_EREAPED. Otherwise
 /// negative: see `struct herd_worker`. Thread: the worker's own, not from a callback. nginx:
 /// ngx_trylock_accept_mutex. Since 0.1.

@@ -63,13 +63,13 @@ struct herd_timer;
  * The worker that has the accept right (or the one of `acceptor_slot`) accepts, and passes each
  * connection to the worker that is to serve it, itself included: the least loaded one, each in turn, or
  * the one that `pick_callback` names. Costs a message (unix(7), SCM_RIGHTS) for each connection that
- * goes to another worker, one system call for all that go to the same one, and two more descriptors for
- * each slot. At most 32 connections are on their way to a worker. When it dies, leaves, drains or has no
- * descriptor free, others take them at once; when it is stopped or hangs, within accept_delay_ms +
- * handover_delay_us, and it is sent none until it goes on. If there is no other worker, as when the last
- * one drains, they wait for one: the next that is made gets them; with the herd they are closed. A
- * worker that is killed takes with it the connections that it had taken, or had accepted and not sent
- * yet.
+ * goes to another worker, one system call for up to 16 that go to the same one, and two more
+ * descriptors for each slot. At most 32 connections are on their way to a worker. When it dies, leaves,
+ * drains or has no descriptor free, others take them at once; when it is stopped or hangs, within
+ * accept_delay_ms + handover_delay_us, and it is sent none until it goes on. If there is no other
+ * worker, as when the last one drains, they wait for one: the next that is made gets them; with the
+ * herd they are closed. A worker that is killed takes with it the connections that it had taken, or had
+ * accepted and not sent yet.
  */
 #define HERD_MODE_HANDOFF 4
 
@@ -175,7 +175,7 @@ struct herd_timer;
 
 /**
  * This worker was found dead and its slot was taken from it, but it lives: its process has closed a
- * descriptor of the herd's memory, which ends the lock by which the others know that it lives
+ * descriptor of the library's, which ends the lock by which the others know that it lives
  * (fcntl(2)). Destroy it and make a new one.
  */
 #define HERD_EREAPED (-5008)
@@ -509,9 +509,10 @@ struct herd_config {
     uint32_t worker_connections;
     /**
      * Safety net: the longest time in milliseconds that a connection can wait while a worker is idle,
-     * whatever happened to the others (nginx: `accept_mutex_delay`; in MUTEX and HANDOFF
-     * handover_delay_us more), and how long a worker without free file descriptors leaves accepting to
-     * others. 1 to 60000. Default: 500.
+     * whatever happened to the one that should accept (nginx: `accept_mutex_delay`; in MUTEX and HANDOFF
+     * handover_delay_us more; half as long again when the one that is woken for it is lost as well), and
+     * how long a worker without free file descriptors leaves accepting to others. 1 to 60000.
+     * Default: 500.
      */
     uint32_t accept_delay_ms;
     /**
@@ -563,7 +564,7 @@ struct herd_config {
      * that worker in its own process and run it. It serves only what no other worker takes (there is
      * none, all are stopped or hang, or none has a descriptor free), and what is sent to it by name. Only
      * `herd_worker_create` with its number takes this slot. Nobody else accepts: while that worker is
-     * stopped, hangs or is dead, new clients wait in the backlog, until it goes on or a new one has its
+     * busy, stopped or dead, new clients wait in the backlog, until it goes on or a new one has its
      * slot. Default, as is HERD_ANY_SLOT: whichever worker has the accept right.
      */
     int acceptor_slot;
@@ -746,7 +747,7 @@ struct herd_stats {
      */
     uint64_t reorders;
     /**
-     * Ticks of the guard that a worker was woken for.
+     * Ticks of the guard that a worker took: it was woken for one, or found it overdue.
      */
     uint64_t guard_ticks;
     /**
@@ -1345,7 +1346,8 @@ int herd_worker_fd(struct herd_worker *worker);
  * Returns for how many milliseconds the host may wait at most, 2147483647 (INT_MAX) if there is no
  * limit: never more than `timeout_ms`, and less when a timer or a posted event is due before. After an
  * error the host may wait all the same, without accepting. Called again without `herd_check` in between,
- * the worker leaves accepting to others for a turn. -EINVAL: NULL, or `timeout_ms` below -1;
+ * the worker leaves accepting to others for a turn in MUTEX and HANDOFF; in other modes its listeners stay
+ * armed, and what it was woken for waits for the guard. -EINVAL: NULL, or `timeout_ms` below -1;
  * HERD_EHOSTLOOP: neither `herd_attach_epoll` nor `herd_worker_fd` was called; HERD_EREAPED. Otherwise
  * negative: see `struct herd_worker`. Thread: the worker's own, not from a callback. nginx:
  * ngx_trylock_accept_mutex. Since 0.1.

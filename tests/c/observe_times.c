@@ -132,8 +132,9 @@ static int run(uint32_t mode)
     double jain = connections * connections / (workers * squares);
     CHECK(total.open_jain > jain - 1e-9 && total.open_jain < jain + 1e-9);
     if (mode == HERD_MODE_MUTEX) {
-        /* One has the right now, the others have given it up as often as they got it. */
-        CHECK_EQ(times(HERD_ALL_SLOTS, HERD_HISTOGRAM_RIGHT_HELD).count, total.acquisitions - 1);
+        /* One has the right now, the others have given it up as often as they got it, or it was taken from them
+         * (on a slow machine). */
+        CHECK_EQ(times(HERD_ALL_SLOTS, HERD_HISTOGRAM_RIGHT_HELD).count + total.thefts, total.acquisitions - 1);
         CHECK(total.holder >= 0 && total.holder < workers);
         CHECK(total.holder_since_us > 0 && total.holder_since_us <= total.now_us);
         CHECK_EQ(serve_stats(0).holder, total.holder);

@@ -19,10 +19,18 @@ impl Herd {
         options: &herd_listen_options,
         acceptance: Acceptance,
     ) -> Result<usize> {
+        let refuse = |error: &Error, why: std::fmt::Arguments| {
+            self.log.error(format_args!("listen {text}: {error}: {why}"));
+        };
+        let address = Address::parse(text)
+            .inspect_err(|error| refuse(error, format_args!("an address is {}", Address::FORMS)))?;
+        let herd_listen_options { flags, unix_mode, .. } = *options;
+        let options = listen_options(options, &address).inspect_err(|error| {
+            refuse(error, format_args!("flags {flags:#x}, unix_mode 0{unix_mode:o}"));
+        })?;
         let listener = self.may_change_listeners().and_then(|()| {
-            let address = Address::parse(text)?;
             let group = Group { size: self.group_size, steering: self.steering.as_ref() };
-            Listener::listen(&address, &listen_options(options, &address)?, acceptance, &group)
+            Listener::listen(&address, &options, acceptance, &group)
         });
         self.insert(listener, format_args!("listen {text}"))
     }

@@ -18,6 +18,9 @@ pub enum Address {
 }
 
 impl Address {
+    /// What `parse` takes, for who gave something else.
+    pub const FORMS: &str = "like 127.0.0.1:80, [::1]:80, unix:/path or unix:@name";
+
     /// Only literal addresses: looking a name up would block, and can give several answers.
     pub fn parse(text: &str) -> Result<Address> {
         if let Some(name) = text.strip_prefix("unix:") {

@@ -1,6 +1,6 @@
-/* Addresses that cannot be listened on are refused with a clear code; files of Unix sockets are
-   replaced and removed only when that is right. */
-#include "check.h"
+/* Addresses that cannot be listened on are refused with a clear code, which the log explains; files
+   of Unix sockets are replaced and removed only when that is right. */
+#include "logged.h"
 
 #include <sys/stat.h>
 
@@ -60,6 +60,10 @@ static void not_addresses(void)
             fprintf(stderr, "\"%s\": %d (%s)\n", bad[i], code, herd_strerror(code));
             test_exit(1);
         }
+        /* Not the one that is no text. */
+        if (bad[i][0] != '\xff') {
+            check_logged(": an address is like ");
+        }
     }
     CHECK_CODE(herd_listener_fd(herd, 0), -ENOENT);
 }
@@ -69,9 +73,11 @@ static void bad_options(void)
     struct herd_listen_options options = HERD_LISTEN_OPTIONS_INIT;
     options.flags = ~(uint32_t)HERD_LISTEN_DUAL_STACK;
     CHECK_CODE(herd_listen(herd, in_dir("live"), &options, NULL, NULL), -EINVAL);
+    check_logged(": flags 0xfffffffe, unix_mode 00");
     options.flags = 0;
     options.unix_mode = 01000;
     CHECK_CODE(herd_listen(herd, in_dir("live"), &options, NULL, NULL), -EINVAL);
+    check_logged(": flags 0x0, unix_mode 01000");
     CHECK(!exists(in_dir("live")));
 }
 
@@ -220,7 +226,7 @@ int main(void)
     CHECK_EQ(chmod(dir, 0755), 0);
     maker = getpid();
     atexit(remove_dir);
-    herd = new_herd(HERD_MODE_MUTEX, 2);
+    herd = new_logging_herd(HERD_MODE_MUTEX);
     not_addresses();
     bad_options();
     /* What the herd keeps for its listeners comes with the first one. */

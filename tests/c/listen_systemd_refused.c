@@ -1,40 +1,16 @@
 /* A malformed announcement, or one descriptor that cannot be a listener: an error that the log
  * explains, and none of those that were passed is added. */
 #include "activation.h"
+#include "logged.h"
 
 #include <sys/resource.h>
-
-static char logged[512];
-
-static void on_log(void *data, int level, const char *message)
-{
-    (void)data;
-    if (level == HERD_LOG_ERROR) {
-        snprintf(logged, sizeof logged, "%s", message);
-    }
-}
-
-static struct herd *new_logging_herd(uint32_t mode)
-{
-    struct herd_config config = HERD_CONFIG_INIT;
-    struct herd *herd;
-    config.mode = mode;
-    config.log = on_log;
-    config.max_workers = 2;
-    CHECK_CODE(herd_create(&config, &herd), 0);
-    return herd;
-}
 
 /* `why`: what the log has to name. */
 static void refused(struct herd *herd, const char *name, int code, const char *why)
 {
     int fds = open_fds();
-    logged[0] = '\0';
     CHECK_CODE(herd_listen_systemd(herd, name, NULL, NULL), code);
-    if (strstr(logged, why) == NULL) {
-        fprintf(stderr, "the log does not name '%s': '%s'\n", why, logged);
-        test_exit(1);
-    }
+    check_logged(why);
     CHECK_CODE(herd_listener_fd(herd, 0), -ENOENT);
     CHECK_EQ(open_fds(), fds);
 }

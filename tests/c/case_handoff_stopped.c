@@ -5,6 +5,10 @@
 
 enum { workers = 3, window = 32, connections = 1000, most_us = 50000 };
 
+/* How many connections the certain acceptor has served itself: none, unless the machine keeps the others from
+ * coming in time. Then it takes what lies in the stopped one's queue. */
+static int by_acceptor;
+
 /* Returns how long the longest turn of work of a certain acceptor was, to 1/8 of it, in microseconds; 0: whoever
  * has the right accepts. */
 static uint64_t one_stopped(int acceptor_slot, int signal_number)
@@ -16,6 +20,7 @@ static uint64_t one_stopped(int acceptor_slot, int signal_number)
     config.balance = HERD_BALANCE_ROUND_ROBIN;
     config.accept_delay_ms = 400;
     config.acceptor_slot = acceptor_slot;
+    by_acceptor = 0;
     int slots = workers + (acceptor_slot > 0), victim = slots - 1;
     serve_start(&config, slots);
     pid_t pid = serve.pids[victim];
@@ -30,7 +35,8 @@ static uint64_t one_stopped(int acceptor_slot, int signal_number)
     /* All are served while it is stopped: what it was sent goes to others. */
     for (int i = 0; i < connections; i++) {
         int slot = serve_greeting(clients[i], 20000);
-        CHECK(slot >= 0 && slot != victim && slot != acceptor_slot);
+        CHECK(slot >= 0 && slot != victim);
+        by_acceptor += slot == acceptor_slot;
         served[slot]++;
     }
     int sent = (int)(serve_stats(victim).handoff_sent - sent_before);
@@ -79,7 +85,7 @@ int main(void)
     }
     uint64_t longest_us;
     one_stopped(HERD_ANY_SLOT, SIGCONT);
-    CHECK_IN_SOME_TRY(longest_us = one_stopped(1, SIGCONT), longest_us < most_us);
-    CHECK_IN_SOME_TRY(longest_us = one_stopped(1, SIGKILL), longest_us < most_us);
+    CHECK_IN_SOME_TRY(longest_us = one_stopped(1, SIGCONT), longest_us < most_us && by_acceptor == 0);
+    CHECK_IN_SOME_TRY(longest_us = one_stopped(1, SIGKILL), longest_us < most_us && by_acceptor == 0);
     test_exit(0);
 }

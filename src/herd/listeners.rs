@@ -22,8 +22,9 @@ impl Herd {
         let refuse = |error: &Error, why: std::fmt::Arguments| {
             self.log.error(format_args!("listen {text}: {error}: {why}"));
         };
-        let address = Address::parse(text)
-            .inspect_err(|error| refuse(error, format_args!("an address is {}", Address::FORMS)))?;
+        let address = Address::parse(text).inspect_err(|error| {
+            refuse(error, format_args!("an address is like {}", Address::EXAMPLES));
+        })?;
         let herd_listen_options { flags, unix_mode, .. } = *options;
         let options = listen_options(options, &address).inspect_err(|error| {
             refuse(error, format_args!("flags {flags:#x}, unix_mode 0{unix_mode:o}"));

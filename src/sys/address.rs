@@ -19,7 +19,7 @@ pub enum Address {
 
 impl Address {
     /// What `parse` takes, for who gave something else.
-    pub const FORMS: &str = "like 127.0.0.1:80, [::1]:80, unix:/path or unix:@name";
+    pub const EXAMPLES: &str = "127.0.0.1:80, [::1]:80, unix:/path or unix:@name";
 
     /// Only literal addresses: looking a name up would block, and can give several answers.
     pub fn parse(text: &str) -> Result<Address> {

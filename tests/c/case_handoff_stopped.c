@@ -15,7 +15,6 @@ static uint64_t one_stopped(int acceptor_slot, int signal_number)
 {
     struct herd_config config = HERD_CONFIG_INIT;
     static int clients[connections];
-    int served[workers + 1] = {0};
     config.mode = HERD_MODE_HANDOFF;
     config.balance = HERD_BALANCE_ROUND_ROBIN;
     config.accept_delay_ms = 400;
@@ -37,7 +36,6 @@ static uint64_t one_stopped(int acceptor_slot, int signal_number)
         int slot = serve_greeting(clients[i], 20000);
         CHECK(slot >= 0 && slot != victim);
         by_acceptor += slot == acceptor_slot;
-        served[slot]++;
     }
     int sent = (int)(serve_stats(victim).handoff_sent - sent_before);
     uint64_t longest_us = 0;

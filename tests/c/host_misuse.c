@@ -1,29 +1,8 @@
 /* R20: mode exclusive behind a polled descriptor is refused, with an error that names what to use. And
    every call that does not go with who waits gets an error and changes nothing. */
-#include "check.h"
+#include "logged.h"
 
 #include <sys/epoll.h>
-
-static char last_error[512];
-
-static void on_log(void *data, int level, const char *message)
-{
-    (void)data;
-    if (level == HERD_LOG_ERROR) {
-        snprintf(last_error, sizeof last_error, "%s", message);
-    }
-}
-
-static struct herd *logging_herd(uint32_t mode)
-{
-    struct herd_config config = HERD_CONFIG_INIT;
-    struct herd *herd = NULL;
-    config.mode = mode;
-    config.max_workers = 2;
-    config.log = on_log;
-    CHECK_CODE(herd_create(&config, &herd), 0);
-    return herd;
-}
 
 static void on_event(struct herd_worker *worker, struct herd_event *event, uint32_t ready)
 {
@@ -72,13 +51,13 @@ static void check_host_waits(struct herd_worker *worker)
 
 static void nested_in_exclusive(uint32_t mode)
 {
-    struct herd *herd = logging_herd(mode);
+    struct herd *herd = new_logging_herd(mode);
     CHECK(herd_mode(herd) == HERD_MODE_EXCLUSIVE || herd_mode(herd) == HERD_MODE_REUSEPORT);
     new_listener(herd, NULL, NULL);
     struct herd_worker *worker = new_worker(herd);
     CHECK_CODE(herd_worker_fd(worker), HERD_ENESTED);
-    CHECK(strstr(last_error, "HERD_MODE_MUTEX") != NULL);
-    CHECK(strstr(last_error, "herd_attach_epoll") != NULL);
+    CHECK(strstr(logged, "HERD_MODE_MUTEX") != NULL);
+    check_logged("herd_attach_epoll");
     CHECK(strstr(herd_strerror(HERD_ENESTED), "HERD_MODE_MUTEX") != NULL);
     check_waits_itself(worker);
     CHECK_CODE(herd_worker_destroy(worker), 0);
@@ -87,7 +66,7 @@ static void nested_in_exclusive(uint32_t mode)
 
 static void attached(uint32_t mode)
 {
-    struct herd *herd = logging_herd(mode);
+    struct herd *herd = new_logging_herd(mode);
     new_listener(herd, NULL, NULL);
     new_listener(herd, NULL, NULL); /* two: in mutex mode they are armed through a set of their own */
     struct herd_worker *worker = new_worker(herd), *other = new_worker(herd);
@@ -96,7 +75,7 @@ static void attached(uint32_t mode)
     CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
     check_waits_itself(worker);
     CHECK_CODE(herd_attach_epoll(worker, -1, 1), -EBADF);
-    CHECK(strstr(last_error, "attach epoll -1") != NULL);
+    check_logged("attach epoll -1");
     CHECK_CODE(herd_attach_epoll(worker, pipes[0], 1), -EINVAL);
     CHECK_CODE(herd_event_init(&event, on_event, NULL), 0);
     CHECK_CODE(herd_event_add(worker, &event, pipes[0], HERD_READ), 0);
@@ -134,7 +113,7 @@ static void attached(uint32_t mode)
 
 static void nested(uint32_t mode)
 {
-    struct herd *herd = logging_herd(mode);
+    struct herd *herd = new_logging_herd(mode);
     new_listener(herd, NULL, NULL);
     struct herd_worker *worker = new_worker(herd), *other = new_worker(herd);
     int fd = herd_worker_fd(worker), epfd = new_epoll();
